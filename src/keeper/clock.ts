@@ -1,0 +1,25 @@
+import { setTimeout as after } from 'node:timers/promises'
+import type { Clock } from './ports.ts'
+
+/** The one place where real time comes from. Everything else takes a Clock. */
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  wall: () => Date.now(),
+  sleep: (ms, signal) =>
+    after(ms, undefined, signal === undefined ? undefined : { signal }).catch((error: unknown) => {
+      throw signal?.aborted === true ? signal.reason : error
+    }),
+  async within(ms, signal, work) {
+    const control = new AbortController()
+    const follow = () => control.abort(signal?.reason)
+    if (signal?.aborted === true) follow()
+    signal?.addEventListener('abort', follow, { once: true })
+    const timer = setTimeout(() => control.abort(new DOMException(`no answer within ${ms} ms`, 'TimeoutError')), ms)
+    try {
+      return await work(control.signal)
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', follow)
+    }
+  },
+}

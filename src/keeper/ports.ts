@@ -1,0 +1,102 @@
+// Room keeper: use cases, ports in and effects out; owns time and concurrency. Knows neither HTTP nor Nomad's URLs.
+// This file: what the keeper needs of the world. The room nomad implements it; the simulation does so too.
+import type { Allocation, CheckResult, Job, Node } from '../core/cluster.ts'
+
+/** All time. `now` is monotonic and only its differences mean something; `wall` is for people and deadlines of minutes. */
+export interface Clock {
+  now(): number
+  wall(): number
+  /** Resolves after `ms`; rejects with the signal's reason as soon as it aborts. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>
+  /** Runs `work` with a signal that aborts with `signal`'s reason, or after `ms` with a TimeoutError. Leaves no timer behind. */
+  within<T>(ms: number, signal: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T>
+}
+
+/** Random UUIDs: lock IDs, lease paths, hold ids. A port, so that a simulation can be repeated. */
+export type NewId = () => string
+
+/** Structured logging; no secret, token or lock ID ever goes in. */
+export interface Log {
+  debug(fields: object, text: string): void
+  info(fields: object, text: string): void
+  warn(fields: object, text: string): void
+  error(fields: object, text: string): void
+}
+
+/** The call failed. `unavailable`: nobody answered, or no leader; a write may have happened all the same (facts §3), unless
+ *  `maybeDone` is false. `denied`: 403. `rejected`: Nomad found the call wrong (400, or a 500 that says why). */
+export class NomadFault extends Error {
+  readonly kind: 'unavailable' | 'denied' | 'rejected'
+  readonly maybeDone: boolean
+
+  constructor(kind: NomadFault['kind'], text: string, maybeDone = kind === 'unavailable', cause?: unknown) {
+    super(text, cause === undefined ? undefined : { cause })
+    this.name = 'NomadFault'
+    this.kind = kind
+    this.maybeDone = maybeDone
+  }
+}
+
+export interface VariableMeta {
+  readonly path: string
+  readonly createIndex: number
+  readonly modifyIndex: number
+}
+export interface Variable extends VariableMeta {
+  readonly items: Readonly<Record<string, string>>
+}
+
+/** Where to wait from: answers when the index has passed `index`, or after `waitMs` at the latest (a hint, never a proof). */
+export interface Blocking {
+  readonly index: number
+  readonly waitMs: number
+}
+
+export type Written =
+  | { readonly kind: 'written'; readonly index: number; readonly createIndex: number }
+  /** The check-and-set failed: `current` is what is there now (null: nothing). The next decision needs no second read. */
+  | { readonly kind: 'conflict'; readonly current: Variable | null }
+export type Removed = { readonly kind: 'removed' } | { readonly kind: 'conflict'; readonly current: Variable | null }
+
+/** Nomad Variables in the one namespace that the service uses. Everything throws NomadFault when there is no usable answer.
+ *  Reads are repeated inside; writes never are, so a lost answer surfaces as `unavailable` with `maybeDone`. */
+export interface Variables {
+  get(path: string, blocking?: Blocking, signal?: AbortSignal): Promise<{ index: number; variable: Variable | null }>
+  /** Metadata of all variables below a prefix (all pages). `index` is that of the whole table: a list with `index` ≥ the
+   *  index of a write has seen everything committed before that write (facts §1). Without the right to list: empty, no error. */
+  list(prefix: string, blocking?: Blocking, signal?: AbortSignal): Promise<{ index: number; variables: VariableMeta[] }>
+  /** `cas`: the ModifyIndex that must still be there; 0 = nothing may be there. */
+  put(path: string, items: Readonly<Record<string, string>>, cas: number, signal?: AbortSignal): Promise<Written>
+  remove(path: string, cas: number, signal?: AbortSignal): Promise<Removed>
+  /** Makes and locks a fresh variable. Called once per path and lock ID (protocol G8). `taken`: somebody else's. */
+  acquire(
+    path: string,
+    lock: LeaseLock,
+    items: Readonly<Record<string, string>>,
+    signal?: AbortSignal,
+  ): Promise<Acquired>
+  /** Extends the lock to 2 × TTL from now. `lost`: it is not held under this ID any more, for good. May be repeated. */
+  renew(path: string, lockId: string, signal?: AbortSignal): Promise<'renewed' | 'lost'>
+  /** `not_held`: nothing to release. May be repeated. */
+  release(path: string, lockId: string, signal?: AbortSignal): Promise<'released' | 'not_held'>
+}
+export interface LeaseLock {
+  readonly id: string
+  readonly ttlMs: number
+  readonly delayMs: number
+}
+export type Acquired = { readonly kind: 'acquired'; readonly index: number } | { readonly kind: 'taken' }
+
+/** Jobs and allocations. Throws NomadFault; what does not exist is null or empty. Reads are repeated inside. */
+export interface Cluster {
+  allocation(id: string, signal?: AbortSignal): Promise<Allocation | null>
+  job(namespace: string, id: string, signal?: AbortSignal): Promise<Job | null>
+  /** All allocations of a job that Nomad still remembers, finished ones too. Asks the leader: not older than the call. */
+  allocations(namespace: string, job: string, signal?: AbortSignal): Promise<Allocation[]>
+  /** Whether a deployment of the job is active (facts §6). */
+  deploying(namespace: string, job: string, signal?: AbortSignal): Promise<boolean>
+  /** Results that the allocation's own client agent holds. An answer proves that this agent is there (protocol E6). */
+  checks(allocation: string, signal?: AbortSignal): Promise<CheckResult[]>
+  nodes(signal?: AbortSignal): Promise<Node[]>
+  namespaceExists(name: string, signal?: AbortSignal): Promise<boolean>
+}
