@@ -1,0 +1,161 @@
+// Who goes next: the order of the queue, and for each who waits, why. The reasons are asked in a fixed order (design §4.2).
+import { NO_GROUP, type GroupView } from './budget.ts'
+import type { WaitKind } from './errors.ts'
+import type { Policy } from './policy.ts'
+import { MAX_HOLDS, type State } from './state.ts'
+
+export interface Wait {
+  readonly kind: WaitKind
+  readonly detail: string
+}
+
+/** One open request in the queue. */
+export interface Candidate {
+  readonly id: string
+  readonly unit: string
+  readonly place: string
+  /** Higher goes first. */
+  readonly priority: number
+  /** When the credential that it waits for ends; null: no deadline. Milliseconds since the epoch. */
+  readonly deadline: number | null
+  /** CreateIndex of its request variable: first come, first served. Infinity: not stored yet. */
+  readonly createIndex: number
+  /** Whether this replica can hand it a grant right now. One that cannot keeps its place: nobody overtakes it. */
+  readonly ready: boolean
+}
+
+/** What is known when it is decided. `group` null: it could not be read, and unknown is not healthy. */
+export interface Look {
+  /** The sentence about the operator lock that shuts the scope; null: none. */
+  readonly locked: string | null
+  readonly deploying: boolean
+  readonly group: GroupView | null
+}
+
+export interface Plan {
+  readonly grants: readonly { readonly candidate: Candidate; readonly slot: number; readonly wasUp: boolean }[]
+  readonly waits: ReadonlyMap<string, Wait>
+}
+
+/** Already-unavailable units first, then priority, then the earliest deadline, then first come. */
+export function inOrder(candidates: readonly Candidate[], group: GroupView | null): Candidate[] {
+  const isUp = upTest(group)
+  return candidates.toSorted(
+    (a, b) =>
+      Number(isUp(a)) - Number(isUp(b)) ||
+      b.priority - a.priority ||
+      (a.deadline ?? Infinity) - (b.deadline ?? Infinity) ||
+      order(a.createIndex, b.createIndex),
+  )
+}
+
+/** Decides the whole queue at once. `ordered` is from `inOrder`. A candidate that could go but is not ready takes its share of
+ *  the budget all the same, so that nobody behind it goes first. */
+export function admit(state: State, ordered: readonly Candidate[], look: Look, policy: Policy, now: number): Plan {
+  const isUp = upTest(look.group)
+  const taken = {
+    slots: state.holds.map(({ slot }) => slot),
+    places: unavailable(state, look.group),
+    lastGrantAt: state.lastGrantAt,
+  }
+  const held = new Map(state.holds.map((hold) => [hold.unit, hold.id]))
+  const grants: Plan['grants'][number][] = []
+  const waits = new Map<string, Wait>()
+  for (const candidate of ordered) {
+    const failure = state.failures.find(({ unit, place }) => unit === candidate.unit || place === candidate.place)
+    const wait =
+      ownHold(candidate, held) ??
+      shut(state, failure !== undefined, look, policy) ??
+      tooSoon(taken.lastGrantAt, policy, now) ??
+      full(candidate, isUp(candidate), taken, look, policy)
+    if (wait !== null) {
+      waits.set(candidate.id, wait)
+      continue
+    }
+    const slot = freeSlot(taken.slots, failure?.slot)
+    taken.slots = [...taken.slots, slot]
+    taken.places = new Map([...taken.places, [candidate.place, 'it is next']])
+    taken.lastGrantAt = now
+    held.set(candidate.unit, candidate.id)
+    if (candidate.ready) grants.push({ candidate, slot, wasUp: isUp(candidate) })
+    else waits.set(candidate.id, { kind: 'full', detail: 'it is next and is being granted' })
+  }
+  return { grants, waits }
+}
+
+/** Whether the budget, looked at again after a grant was committed, still has room for what is held (protocol G6). */
+export function overBudget(state: State, holdId: string, group: GroupView, policy: Policy): string | null {
+  const hold = state.holds.find(({ id }) => id === holdId)
+  if (hold === undefined || !hold.wasUp || policy.maxParallel === 0) return null
+  const places = unavailable(state, group)
+  return places.size <= policy.maxUnavailable
+    ? null
+    : `${places.size} of at most ${policy.maxUnavailable} are down: ${names(places)}`
+}
+
+/** Held, failed, down or missing: each place once, with why. */
+function unavailable(state: State, group: GroupView | null): ReadonlyMap<string, string> {
+  const places = new Map((group ?? NO_GROUP).down)
+  for (const failure of state.failures) places.set(failure.place, `${failure.place} failed: ${failure.reason}`)
+  for (const hold of state.holds) places.set(hold.place, `${hold.place} is held (${hold.phase})`)
+  return places
+}
+
+function upTest(group: GroupView | null) {
+  const downUnits = new Set((group ?? NO_GROUP).units.filter(({ up }) => !up).map(({ id }) => id))
+  return (candidate: { readonly unit: string }) => !downUnits.has(candidate.unit)
+}
+
+function ownHold(candidate: Candidate, held: ReadonlyMap<string, string>): Wait | null {
+  const id = held.get(candidate.unit)
+  return id === undefined ? null : { kind: 'full', detail: `${candidate.unit} is held already; it goes again when that is over` }
+}
+
+function shut(state: State, ownFailure: boolean, look: Look, policy: Policy): Wait | null {
+  if (look.locked !== null) return { kind: 'locked', detail: look.locked }
+  // The unit that failed may try again: that is how the good value gets in.
+  if (state.halted !== null && !ownFailure) return { kind: 'halted', detail: state.halted.reason }
+  if (look.deploying && policy.waitForDeployment) return { kind: 'deployment', detail: 'a deployment of the job is active' }
+  return null
+}
+
+function tooSoon(lastGrantAt: number | null, policy: Policy, now: number): Wait | null {
+  const since = lastGrantAt === null ? Infinity : now - lastGrantAt
+  return since >= 0 && since < policy.stagger ? { kind: 'too_soon', detail: 'stagger' } : null
+}
+
+function full(
+  candidate: Candidate,
+  isUp: boolean,
+  taken: { readonly slots: readonly number[]; readonly places: ReadonlyMap<string, string> },
+  look: Look,
+  policy: Policy,
+): Wait | null {
+  const slots = policy.maxParallel === 0 ? MAX_HOLDS : Math.min(policy.maxParallel, MAX_HOLDS)
+  if (taken.slots.length >= slots)
+    return { kind: 'full', detail: `${taken.slots.length} of ${slots} slots are taken: ${names(taken.places)}` }
+  if (look.group === null)
+    return { kind: 'full', detail: 'the allocations of the group cannot be read, and unknown is not healthy' }
+  if (policy.maxParallel === 0 || !isUp) return null
+  const others = new Map([...taken.places].filter(([place]) => place !== candidate.place))
+  if (others.size < policy.maxUnavailable) return null
+  return { kind: 'full', detail: `${others.size} of at most ${policy.maxUnavailable} are down: ${names(others)}` }
+}
+
+function freeSlot(taken: readonly number[], wanted: number | undefined): number {
+  if (wanted !== undefined && !taken.includes(wanted)) return wanted
+  let slot = 0
+  while (taken.includes(slot)) slot++
+  return slot
+}
+
+/** The reasons of the first few, and how many more. */
+function names(places: ReadonlyMap<string, string>): string {
+  const reasons = [...places.values()]
+  const first = reasons.slice(0, 3).join('; ')
+  return reasons.length > 3 ? `${first}; and ${reasons.length - 3} more` : first
+}
+
+function order(a: number, b: number): number {
+  return a === b ? 0 : a - b
+}

@@ -1,0 +1,205 @@
+// The health gate: decides from what was seen when an observed hold, or an open failure, is over (design §4.6, protocol E).
+// Pure: the memory of what was seen goes in and comes out. `at` is monotonic and belongs to the replica that looks.
+import type { Allocation, CheckResult, GroupSpec } from './cluster.ts'
+import { whyDown } from './budget.ts'
+import type { Policy } from './policy.ts'
+import type { Baseline, Hold, Outcome } from './state.ts'
+
+/** The servers' view of a restart lags by about a second (facts §4); health must last longer than that to mean anything. */
+export const LAG_MS = 2_000
+/** An actor that may not have acted, by how it ended: so long after the first look the unit must still be as it was, so that an
+ *  act under way would be seen (protocol E3, E4). `abandoned`: within the second that a waiter may expect. `overdue`: its lease
+ *  may be valid for a while yet. */
+const QUIET_MS: Readonly<Partial<Record<Outcome, number>>> = { abandoned: 700, failed: 5_000, lease_lost: 5_000, overdue: 60_000 }
+/** How long Nomad may take to name a replacement: before that, gone is not gone. */
+export const REPLACEMENT_MS = 10_000
+
+/** What is watched: a hold in `observing`, or a failure that is still open. */
+export interface Watched {
+  readonly unit: string
+  readonly task: string | null
+  readonly action: Hold['action']
+  readonly outcome: Hold['outcome']
+  readonly wasUp: boolean
+  readonly baseline: Baseline
+  /** Wall time from which `healthy_deadline` counts; null: no deadline (an open failure). */
+  readonly since: number | null
+  /** Of an open failure: the job version that failed; null: a hold. */
+  readonly failedVersion: number | null
+}
+
+/** One look at the unit. `allocation`: the last of the chain of replacements; null: Nomad does not know it; 'unknown': no
+ *  answer. `checks`: of that allocation, read after the look began; an answer proves that its agent is there (protocol E6). */
+export interface Sight {
+  readonly at: number
+  readonly wall: number
+  readonly allocation: Allocation | null | 'unknown'
+  readonly checks: readonly CheckResult[] | 'unknown'
+  readonly group: GroupSpec | null
+}
+
+export interface GateMemory {
+  readonly firstLook: number
+  readonly healthySince: number | null
+  readonly goneSince: number | null
+  /** Starts of all tasks at the last look: another start begins the count again. */
+  readonly starts: string
+  /** For actions without a restart: the newest check time of the first look after the act (protocol E7). */
+  readonly newestCheck: number | null
+}
+
+export type Verdict =
+  | { readonly kind: 'watch'; readonly reason: string }
+  | { readonly kind: 'healthy' | 'unchanged' | 'gone' | 'failed'; readonly reason: string }
+
+/** One step. Guarantees: `healthy` only after an unbroken run of looks, each with an answer of the allocation's own agent and
+ *  checks newer than the act, for `min_healthy_time`; `gone` only after a second look; anything unknown starts the count again. */
+export function look(
+  memory: GateMemory | null,
+  watched: Watched,
+  sight: Sight,
+  policy: Policy,
+): { memory: GateMemory; verdict: Verdict } {
+  const last = memory ?? {
+    firstLook: sight.at,
+    healthySince: null,
+    goneSince: null,
+    starts: '',
+    newestCheck: newest(sight.checks),
+  }
+  const { allocation } = sight
+  const fail = (reason: string) => pastDeadline(watched, sight.wall, policy, reason)
+  const broken = (reason: string) => ({
+    memory: { ...last, healthySince: null, goneSince: null },
+    verdict: fail(reason),
+  })
+  if (allocation === 'unknown') return broken('Nomad does not tell the state of the allocation')
+  if (allocation === null || isOver(allocation)) return missing(last, watched, sight, allocation, broken)
+  if (allocation.desired !== 'run') return broken('Nomad is stopping the allocation')
+  if (watched.failedVersion !== null && allocation.jobVersion > watched.failedVersion) {
+    return { memory: last, verdict: { kind: 'gone', reason: 'replaced by a newer version of the job' } }
+  }
+  const unhealthy =
+    sight.group === null
+      ? 'its group is no longer in the job'
+      : whyUnhealthy(allocation, sight.group, sight, watched, policy, last)
+  const starts = startsOf(allocation)
+  const steady = unhealthy === null && (last.starts === starts || last.healthySince === null)
+  const healthySince = unhealthy !== null ? null : steady ? (last.healthySince ?? sight.at) : sight.at
+  const next: GateMemory = {
+    ...last,
+    goneSince: null,
+    starts,
+    healthySince,
+    newestCheck: last.newestCheck ?? newest(sight.checks),
+  }
+  const acted = actIsVisible(watched, allocation)
+  if (!acted && isUnchanged(next, watched, sight, unhealthy)) {
+    return { memory: next, verdict: { kind: 'unchanged', reason: 'its actor did not act, the unit is as it was' } }
+  }
+  if (unhealthy !== null) return { memory: next, verdict: fail(unhealthy) }
+  if (!acted) return { memory: next, verdict: fail('its restart is not to be seen yet') }
+  const needed = Math.max(policy.minHealthyTime, LAG_MS)
+  const healthyFor = sight.at - (healthySince ?? sight.at)
+  if (healthyFor >= needed)
+    return { memory: next, verdict: { kind: 'healthy', reason: `healthy for ${Math.floor(healthyFor / 1_000)} s` } }
+  return { memory: next, verdict: fail(`healthy for ${Math.floor(healthyFor / 1_000)} of ${needed / 1_000} s`) }
+}
+
+/** Ended, and Nomad does not want it back here. A task that failed for good is not over: it is to be replaced. */
+function isOver(allocation: Allocation): boolean {
+  const { desired, client } = allocation
+  return (
+    client === 'complete' ||
+    client === 'failed' ||
+    client === 'lost' ||
+    (desired !== 'run' && client !== 'running' && client !== 'unknown')
+  )
+}
+
+function missing(
+  last: GateMemory,
+  watched: Watched,
+  sight: Sight,
+  allocation: Allocation | null,
+  broken: (reason: string) => { memory: GateMemory; verdict: Verdict },
+): { memory: GateMemory; verdict: Verdict } {
+  const goneSince = last.goneSince ?? sight.at
+  const waiting = broken('the allocation has ended; Nomad may name a replacement')
+  const memory = { ...waiting.memory, goneSince }
+  // A replacement that was asked for is owed: it may wait for a volume or for room until the deadline (case C2.6).
+  if (sight.at - goneSince < REPLACEMENT_MS || watched.action === 'replace') return { memory, verdict: waiting.verdict }
+  if (allocation?.client === 'failed' && allocation.desired === 'run') {
+    return { memory, verdict: { kind: 'failed', reason: 'the allocation failed for good and has no replacement' } }
+  }
+  return { memory, verdict: { kind: 'gone', reason: 'the allocation is gone and has no replacement' } }
+}
+
+/** Null when the allocation is healthy in this look. */
+function whyUnhealthy(
+  allocation: Allocation,
+  group: GroupSpec,
+  sight: Sight,
+  watched: Watched,
+  policy: Policy,
+  memory: GateMemory,
+): string | null {
+  const down = whyDown(allocation, group)
+  if (down !== null) return down
+  if (sight.checks === 'unknown') return 'the client agent of its node does not answer, so its checks could not be read'
+  if (policy.healthCheck !== 'checks') return null
+  const checks = sight.checks.filter(({ mode }) => mode === 'healthiness')
+  if (checks.length < group.healthinessChecks) return `${checks.length} of ${group.healthinessChecks} checks have a result`
+  const bad = checks.find(({ status }) => status !== 'success')
+  if (bad !== undefined) return `check ${bad.check} says ${bad.status}`
+  const floor = checksNewerThan(allocation, group, watched, memory)
+  const old = checks.find(({ timestamp }) => timestamp <= floor)
+  return old === undefined ? null : `the result of check ${old.check} is older than the act`
+}
+
+/** Whole seconds that a check's time must be later than: the newest start, or, where nothing starts anew, the newest result
+ *  that was there at the first look (protocol E7). Both are times of the unit's own host. */
+function checksNewerThan(allocation: Allocation, group: GroupSpec, watched: Watched, memory: GateMemory): number {
+  const started = group.tasks.filter(({ role }) => role !== 'once').map(({ name }) => allocation.tasks[name]?.startedAt ?? 0)
+  const newestStart = Math.floor(Math.max(0, ...started) / 1_000)
+  const sameProcess = watched.failedVersion === null && allocation.id === watched.unit && !hasMoved(watched, allocation)
+  return sameProcess && watched.outcome !== 'abandoned' ? Math.max(newestStart, memory.newestCheck ?? 0) : newestStart
+}
+
+/** For a restart or replacement the baseline must have moved; a signal has none (protocol M7, E7). */
+function actIsVisible(watched: Watched, allocation: Allocation): boolean {
+  if (watched.failedVersion !== null || watched.action === 'signal' || watched.action === 'reload') return true
+  return allocation.id !== watched.unit || hasMoved(watched, allocation)
+}
+
+function hasMoved(watched: Watched, allocation: Allocation): boolean {
+  const tasks = watched.task === null ? Object.keys(watched.baseline) : [watched.task]
+  return tasks.some((task) => {
+    const before = watched.baseline[task]
+    const now = allocation.tasks[task]
+    if (before === undefined || now === undefined) return false
+    return now.restarts > before.restarts && (now.startedAt ?? 0) > (before.startedAt ?? 0)
+  })
+}
+
+function isUnchanged(memory: GateMemory, watched: Watched, sight: Sight, unhealthy: string | null): boolean {
+  const quiet = watched.outcome === null ? undefined : QUIET_MS[watched.outcome]
+  if (quiet === undefined || sight.checks === 'unknown' || (watched.wasUp && unhealthy !== null)) return false
+  return sight.at - memory.firstLook >= quiet
+}
+
+function pastDeadline(watched: Watched, wall: number, policy: Policy, reason: string): Verdict {
+  if (watched.since === null || wall - watched.since < policy.healthyDeadline) return { kind: 'watch', reason }
+  return { kind: 'failed', reason: `not healthy within ${policy.healthyDeadline / 1_000} s: ${reason}` }
+}
+
+function startsOf(allocation: Allocation): string {
+  return JSON.stringify([
+    allocation.id,
+    Object.entries(allocation.tasks).map(([name, task]) => [name, task.restarts, task.startedAt]),
+  ])
+}
+
+function newest(checks: Sight['checks']): number | null {
+  return checks === 'unknown' ? null : Math.max(0, ...checks.map(({ timestamp }) => timestamp))
+}
