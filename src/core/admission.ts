@@ -35,6 +35,8 @@ export interface Look {
 export interface Plan {
   readonly grants: readonly { readonly candidate: Candidate; readonly slot: number; readonly wasUp: boolean }[]
   readonly waits: ReadonlyMap<string, Wait>
+  /** Those of `waits` that could go at once if they were ready. */
+  readonly next: ReadonlySet<string>
 }
 
 /** Already-unavailable units first, then priority, then the earliest deadline, then first come. */
@@ -61,6 +63,7 @@ export function admit(state: State, ordered: readonly Candidate[], look: Look, p
   const held = new Map(state.holds.map((hold) => [hold.unit, hold.id]))
   const grants: Plan['grants'][number][] = []
   const waits = new Map<string, Wait>()
+  const next = new Set<string>()
   for (const candidate of ordered) {
     const failure = state.failures.find(({ unit, place }) => unit === candidate.unit || place === candidate.place)
     const wait =
@@ -77,10 +80,14 @@ export function admit(state: State, ordered: readonly Candidate[], look: Look, p
     taken.places = new Map([...taken.places, [candidate.place, 'it is next']])
     taken.lastGrantAt = now
     held.set(candidate.unit, candidate.id)
-    if (candidate.ready) grants.push({ candidate, slot, wasUp: isUp(candidate) })
-    else waits.set(candidate.id, { kind: 'full', detail: 'it is next and is being granted' })
+    if (candidate.ready) {
+      grants.push({ candidate, slot, wasUp: isUp(candidate) })
+    } else {
+      waits.set(candidate.id, { kind: 'full', detail: 'it is next and is being granted' })
+      next.add(candidate.id)
+    }
   }
-  return { grants, waits }
+  return { grants, waits, next }
 }
 
 /** Whether the budget, looked at again after a grant was committed, still has room for what is held (protocol G6). */

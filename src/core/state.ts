@@ -95,8 +95,8 @@ export const MAX_TEXT = 200
 /** Nomad refuses a variable above 65,536 bytes (facts §1); the rest is for `scope` and `summary`. */
 export const MAX_STATE_BYTES = 60_000
 
-export function emptyState(scope: Scope): State {
-  return { version: 1, scope, grants: 0, holds: [], failures: [], halted: null, lastGrantAt: null, transitions: [] }
+export function emptyState(scope: Scope, grants = 0): State {
+  return { version: 1, scope, grants, holds: [], failures: [], halted: null, lastGrantAt: null, transitions: [] }
 }
 
 /** The state in a stored text, or what is wrong with it. Fields that this version does not know are kept as they are. A state

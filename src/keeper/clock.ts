@@ -23,3 +23,14 @@ export const systemClock: Clock = {
     }
   },
 }
+
+/** RFC 3339 in UTC, for texts that people read. */
+export function formatTime(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+/** Milliseconds since the epoch; null when the text is no RFC 3339 time. */
+export function parseTime(text: string): number | null {
+  const ms = /^\d{4}-\d\d-\d\dT/.test(text) ? Date.parse(text) : Number.NaN
+  return Number.isNaN(ms) ? null : ms
+}

@@ -23,18 +23,9 @@ export interface Log {
   error(fields: object, text: string): void
 }
 
-/** The call failed. `unavailable`: nobody answered, or no leader; a write may have happened all the same (facts §3), unless
- *  `maybeDone` is false. `denied`: 403. `rejected`: Nomad found the call wrong (400, or a 500 that says why). */
-export class NomadFault extends Error {
-  readonly kind: 'unavailable' | 'denied' | 'rejected'
-  readonly maybeDone: boolean
-
-  constructor(kind: NomadFault['kind'], text: string, maybeDone = kind === 'unavailable', cause?: unknown) {
-    super(text, cause === undefined ? undefined : { cause })
-    this.name = 'NomadFault'
-    this.kind = kind
-    this.maybeDone = maybeDone
-  }
+/** Figures that somebody may watch. */
+export interface Meter {
+  count(what: 'grants' | 'grants_taken_back' | 'cas_conflicts' | 'releases' | 'leases_lost' | 'failures'): void
 }
 
 export interface VariableMeta {
@@ -56,7 +47,8 @@ export type Written =
   | { readonly kind: 'written'; readonly index: number; readonly createIndex: number }
   /** The check-and-set failed: `current` is what is there now (null: nothing). The next decision needs no second read. */
   | { readonly kind: 'conflict'; readonly current: Variable | null }
-export type Removed = { readonly kind: 'removed' } | { readonly kind: 'conflict'; readonly current: Variable | null }
+export type Removed =
+  { readonly kind: 'removed'; readonly index: number } | { readonly kind: 'conflict'; readonly current: Variable | null }
 
 /** Nomad Variables in the one namespace that the service uses. Everything throws NomadFault when there is no usable answer.
  *  Reads are repeated inside; writes never are, so a lost answer surfaces as `unavailable` with `maybeDone`. */
@@ -69,12 +61,7 @@ export interface Variables {
   put(path: string, items: Readonly<Record<string, string>>, cas: number, signal?: AbortSignal): Promise<Written>
   remove(path: string, cas: number, signal?: AbortSignal): Promise<Removed>
   /** Makes and locks a fresh variable. Called once per path and lock ID (protocol G8). `taken`: somebody else's. */
-  acquire(
-    path: string,
-    lock: LeaseLock,
-    items: Readonly<Record<string, string>>,
-    signal?: AbortSignal,
-  ): Promise<Acquired>
+  acquire(path: string, lock: LeaseLock, items: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<Acquired>
   /** Extends the lock to 2 × TTL from now. `lost`: it is not held under this ID any more, for good. May be repeated. */
   renew(path: string, lockId: string, signal?: AbortSignal): Promise<'renewed' | 'lost'>
   /** `not_held`: nothing to release. May be repeated. */

@@ -1,0 +1,212 @@
+// What keeps the queue of one scope moving, beside the decisions: waiters get a stored place, the next ones a lease, new requests
+// are read, and requests that nobody waits for any more are removed. Each chore runs once at a time and wakes the scope at its end.
+import type { Candidate, Plan } from '../core/admission.ts'
+import type { Scope } from '../core/scope.ts'
+import { acquireLease, type LeaseDeps } from './lease.ts'
+import type { Paths } from './paths.ts'
+import type { VariableMeta } from './ports.ts'
+import { EMPTY_QUEUE, withEntry, withList, withoutEntry, type Entry, type Queue } from './queue.ts'
+import { readRequest, requestItems } from './records.ts'
+import type { Replica } from './replica.ts'
+import { isBehind, requestOf, waiterId, type Waiter, type WaitingRoom } from './waiting-room.ts'
+
+/** A poll has ended and the asker has not come back: so long its place is kept. */
+const ABSENT_MS = 5_000
+/** So long an asker may take to come to another replica when its own is gone. */
+const ORPHAN_MS = 15_000
+/** How many variables one scope writes or reads at a time. */
+const BATCH = 16
+
+export interface ChoreDeps extends LeaseDeps {
+  readonly paths: Paths
+  readonly replica: Replica
+  /** Of the keeper's life. */
+  readonly signal: AbortSignal
+}
+
+export class Chores {
+  readonly #deps: ChoreDeps
+  readonly #scope: Scope
+  readonly #room: WaitingRoom
+  readonly #wake: () => void
+  readonly #running = new Map<string, Promise<void>>()
+  readonly #orphans = new Map<string, number>()
+  #queue = EMPTY_QUEUE
+
+  constructor(deps: ChoreDeps, scope: Scope, room: WaitingRoom, wake: () => void) {
+    this.#deps = deps
+    this.#scope = scope
+    this.#room = room
+    this.#wake = wake
+  }
+
+  get queue(): Queue {
+    return this.#queue
+  }
+
+  see(index: number, at: number, metas: Iterable<VariableMeta>): void {
+    this.#queue = withList(this.#queue, this.#deps.paths.requestsOf(this.#scope), index, at, metas)
+  }
+
+  /** Starts what is to be done after a turn. `reach`: how many of the queue's head may go soon; `stateAt`: when the state was read. */
+  start(ordered: readonly Candidate[], plan: Plan, reach: number, stateAt: number): void {
+    const soon = new Set(ordered.slice(0, Math.max(1, reach)).map(({ id }) => id))
+    const now = this.#deps.clock.now()
+    const idle = this.#room
+      .all()
+      .filter((waiter) => !waiter.confirming && plan.grants.every(({ candidate }) => candidate.id !== waiter.id))
+    for (const waiter of idle) {
+      if (waiter.poll === null && now - waiter.absentSince >= ABSENT_MS) this.leave(waiter)
+      else if (waiter.lease !== null && !waiter.lease.valid()) this.startOver(waiter)
+      else if (waiter.poll !== null && waiter.lease === null && soon.has(waiter.id))
+        this.run(`lease ${waiter.id}`, () => this.#acquire(waiter))
+    }
+    // Whoever is about to be granted at once needs no place in the queue.
+    const placeless = idle.filter((waiter) => waiter.poll !== null && !this.#hasPlace(waiter) && !plan.next.has(waiter.id))
+    this.#each('store', placeless, (waiter) => this.#store(waiter))
+    const entries = [...this.#queue.entries.values()]
+    this.#each(
+      'read',
+      entries.filter(({ record }) => record === undefined),
+      ({ path }) => this.#read(path),
+    )
+    this.#each(
+      'remove',
+      entries.filter((entry) => this.#isForsaken(entry, now)),
+      (entry) => this.#remove(entry),
+    )
+    const behind = idle.some((waiter) => soon.has(waiter.id) && isBehind(waiter, this.#queue))
+    const others = this.#queue.at < stateAt && [...plan.next].some((id) => this.#room.get(id) === null)
+    if (behind || others) this.run('list', () => this.#list())
+  }
+
+  /** Whether somebody is away, so that the scope must look again although nothing happens. */
+  get someoneIsAway(): boolean {
+    return this.#orphans.size > 0 || this.#room.all().some(({ poll }) => poll === null)
+  }
+
+  /** First the request, then the slot (protocol M5): removes the request that was granted at this index, if it is still the same. */
+  async finish(unit: string, index: number | null): Promise<void> {
+    const entry = this.#queue.entries.get(this.#deps.paths.request(this.#scope, unit))
+    if (entry !== undefined && entry.modifyIndex === index) await this.#remove(entry)
+  }
+
+  /** The waiter was told, or has gone: its stored place is given up. */
+  leave(waiter: Waiter): void {
+    const request = requestOf(waiter, this.#queue)
+    if (this.#room.has(waiter)) {
+      this.#room.remove(waiter)
+      this.startOver(waiter)
+    }
+    if (request === null) return
+    this.#queue = withoutEntry(this.#queue, request.path, Infinity)
+    this.run(`remove ${request.path}`, () => this.#remove(request))
+  }
+
+  startOver(waiter: Waiter): void {
+    const lease = this.#room.startOver(waiter)
+    if (lease !== null) this.run(`end ${lease.path}`, () => lease.end())
+  }
+
+  /** Something beside the turns. A failure is logged and tried again by a later turn. */
+  run(name: string, work: () => Promise<void>): void {
+    if (this.#running.has(name)) return
+    const { signal, log } = this.#deps
+    const done = work()
+      .catch((error: unknown) => {
+        if (!signal.aborted) log.warn({ chore: name.split(' ')[0], error: String(error) }, 'not done; it will be tried again')
+      })
+      .finally(() => {
+        this.#running.delete(name)
+        this.#wake()
+      })
+    this.#running.set(name, done)
+  }
+
+  /** Resolves when all that is under way has ended. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#running.values())
+  }
+
+  #each<T>(name: string, items: readonly T[], work: (item: T) => Promise<void>): void {
+    if (items.length === 0) return
+    this.run(name, async () => {
+      for (let from = 0; from < items.length; from += BATCH) await Promise.all(items.slice(from, from + BATCH).map(work))
+    })
+  }
+
+  /** Nobody waits for it: its asker is not here, and its replica is we, or gone. After a while it is removed. */
+  #isForsaken({ path, record }: Entry, now: number): boolean {
+    if (record == null) return false
+    const here = this.#room.get(waiterId(record)) !== null
+    const elsewhere = record.via !== this.#deps.replica.id && this.#deps.replica.isAlive(record.via)
+    if (here || elsewhere) {
+      this.#orphans.delete(path)
+      return false
+    }
+    const since = this.#orphans.get(path) ?? now
+    this.#orphans.set(path, since)
+    return now - since >= ORPHAN_MS
+  }
+
+  #hasPlace(waiter: Waiter): boolean {
+    return requestOf(waiter, this.#queue)?.record?.via === this.#deps.replica.id
+  }
+
+  async #list(): Promise<void> {
+    const { variables, paths, clock, signal } = this.#deps
+    const at = clock.now()
+    const list = await variables.list(paths.requestsOf(this.#scope), undefined, signal)
+    this.see(list.index, at, list.variables)
+  }
+
+  async #read(path: string): Promise<void> {
+    const { variable, index } = await this.#deps.variables.get(path, undefined, this.#deps.signal)
+    if (variable === null) this.#queue = withoutEntry(this.#queue, path, index)
+    else this.#queue = withEntry(this.#queue, { ...variable, record: readRequest(variable.items) })
+  }
+
+  async #remove(entry: Entry): Promise<void> {
+    this.#orphans.delete(entry.path)
+    const removed = await this.#deps.variables
+      .remove(entry.path, entry.modifyIndex, this.#deps.signal)
+      .catch((error: unknown) => {
+        // Whether it is gone, the next list tells.
+        this.#queue = withoutEntry(this.#queue, entry.path, this.#queue.index)
+        throw error
+      })
+    if (removed.kind === 'conflict' && removed.current !== null) return await this.#read(entry.path)
+    this.#queue = withoutEntry(this.#queue, entry.path, removed.kind === 'removed' ? removed.index : this.#queue.index)
+  }
+
+  /** Puts the waiter's request. Its old place stays its own, also when the replica that it waited at is gone; the place of
+   *  another process of the unit is taken over only when that one's replica is. */
+  async #store(waiter: Waiter): Promise<void> {
+    const { variables, replica, clock, signal } = this.#deps
+    const { actor: _, ...asked } = waiter.ask
+    const there = this.#queue.entries.get(waiter.path)
+    if (there?.record === undefined && there !== undefined) return
+    if (
+      there != null &&
+      there.record !== null &&
+      there.record?.key !== waiter.ask.key &&
+      replica.isAlive(there.record?.via ?? '')
+    )
+      return
+    const record = { ...asked, via: replica.id, at: clock.wall() }
+    const put = await variables.put(waiter.path, requestItems(record), there?.modifyIndex ?? 0, signal)
+    if (put.kind === 'conflict') return await this.#read(waiter.path)
+    const entry = { path: waiter.path, createIndex: put.createIndex, modifyIndex: put.index, record }
+    this.#queue = withEntry(this.#queue, entry)
+    if (!this.#room.has(waiter)) await this.#remove(entry)
+  }
+
+  async #acquire(waiter: Waiter): Promise<void> {
+    const { newId, paths, signal } = this.#deps
+    const { scope, unit, actor } = waiter.ask
+    const lease = await acquireLease(this.#deps, paths.lease(newId()), { scope: JSON.stringify(scope), unit, actor }, signal)
+    if (!this.#room.has(waiter)) return await lease.end()
+    waiter.lease = lease
+    void lease.keep(signal)
+  }
+}

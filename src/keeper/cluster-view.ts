@@ -1,0 +1,81 @@
+// What Nomad says about a job, read at most once at a time: everybody who asks meanwhile gets the same answer.
+import type { Allocation, CheckResult, GroupSpec, Job, Node } from '../core/cluster.ts'
+import { groupView, type GroupView } from '../core/budget.ts'
+import { groupPolicy, type ResolvedPolicy } from '../core/policy.ts'
+import type { GroupScope } from '../core/scope.ts'
+import type { Clock, Cluster } from './ports.ts'
+
+/** One look at a job. `at`: monotonic time at which it was begun, so it shows everything that happened before. */
+export interface JobLook {
+  readonly at: number
+  /** Null: Nomad does not know the job. */
+  readonly job: Job | null
+  readonly allocations: readonly Allocation[]
+  readonly deploying: boolean
+  readonly nodes: readonly Node[]
+}
+
+export interface ClusterView {
+  /** A look that was begun at `notBefore` (monotonic) or later; it may be one that others asked for. */
+  look(scope: GroupScope, notBefore: number): Promise<JobLook>
+  /** The checks of an allocation, or 'unknown' when its client agent gives no answer. Never throws. */
+  checks(allocation: string): Promise<readonly CheckResult[] | 'unknown'>
+}
+
+/** `signal`: of the keeper's life; a single caller that goes away does not end a look that others share. */
+export function createClusterView(cluster: Cluster, clock: Clock, signal: AbortSignal): ClusterView {
+  const looks = new Map<string, { at: number; look: Promise<JobLook> }>()
+
+  async function read({ namespace, job: id }: GroupScope, at: number): Promise<JobLook> {
+    const [job, allocations, deploying] = await Promise.all([
+      cluster.job(namespace, id, signal),
+      cluster.allocations(namespace, id, signal),
+      cluster.deploying(namespace, id, signal),
+    ])
+    const nodes = job?.type === 'system' ? await cluster.nodes(signal) : []
+    return { at, job, allocations, deploying, nodes }
+  }
+
+  return {
+    async look(scope, notBefore) {
+      const key = JSON.stringify([scope.namespace, scope.job])
+      const last = looks.get(key)
+      if (last !== undefined && last.at >= notBefore) return await last.look
+      const at = clock.now()
+      const entry = { at, look: read(scope, at) }
+      looks.set(key, entry)
+      try {
+        return await entry.look
+      } finally {
+        // Only those who asked while it was under way share it.
+        if (looks.get(key) === entry) looks.delete(key)
+      }
+    },
+    async checks(allocation) {
+      return await cluster.checks(allocation, signal).catch(() => 'unknown' as const)
+    },
+  }
+}
+
+/** The part of a look that one scope needs; null when the job or the group is not there. */
+export function groupOf(
+  look: JobLook,
+  scope: GroupScope,
+): { group: GroupSpec; view: GroupView; resolved: ResolvedPolicy } | null {
+  const group = look.job?.groups.find(({ name }) => name === scope.group)
+  if (look.job === null || group === undefined) return null
+  return { group, view: groupView(look.job, group, look.allocations, look.nodes), resolved: groupPolicy(look.job, group) }
+}
+
+/** The allocation that stands for the unit now: the last in the chain of replacements that should run, else the last one. Null:
+ *  Nomad does not know it. (A node that comes back may leave the first one running and its replacement stopped.) */
+export function currentOf(look: JobLook, unit: string): Allocation | null {
+  const byId = new Map(look.allocations.map((allocation) => [allocation.id, allocation]))
+  const chain: Allocation[] = []
+  let next = byId.get(unit)
+  while (next !== undefined && !chain.includes(next)) {
+    chain.push(next)
+    next = next.next === null ? undefined : byId.get(next.next)
+  }
+  return chain.findLast(({ desired }) => desired === 'run') ?? chain.at(-1) ?? null
+}

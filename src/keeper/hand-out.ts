@@ -1,0 +1,103 @@
+// From a committed grant to its asker: who is told, and who is not (protocol G2 to G7).
+import { overBudget } from '../core/admission.ts'
+import { Problem } from '../core/errors.ts'
+import { isGroupScope, type Scope } from '../core/scope.ts'
+import { adopt, takeBack } from '../core/semaphore.ts'
+import type { Hold, State } from '../core/state.ts'
+import type { ChoreDeps, Chores } from './chores.ts'
+import { groupOf, type ClusterView } from './cluster-view.ts'
+import type { LockView } from './lock-view.ts'
+import type { Meter } from './ports.ts'
+import type { Change, Committed, Stored } from './semaphore.ts'
+import type { Waiter, WaitingRoom } from './waiting-room.ts'
+
+export interface HandOutDeps extends ChoreDeps {
+  readonly cluster: ClusterView
+  readonly locks: LockView
+  readonly meter: Meter
+}
+
+/** A grant that cannot be confirmed within this is taken back. */
+const CONFIRM_MS = 5_000
+
+export class HandOut {
+  readonly #deps: HandOutDeps
+  readonly #scope: Scope
+  readonly #room: WaitingRoom
+  readonly #chores: Chores
+  readonly #semaphore: { commit(change: Change): Promise<Committed>; stored(): Stored | null }
+
+  constructor(
+    deps: HandOutDeps,
+    scope: Scope,
+    room: WaitingRoom,
+    chores: Chores,
+    semaphore: { commit(change: Change): Promise<Committed>; stored(): Stored | null },
+  ) {
+    this.#deps = deps
+    this.#scope = scope
+    this.#room = room
+    this.#chores = chores
+    this.#semaphore = semaphore
+  }
+
+  /** Every hold, committed at `index` or before, of somebody who waits here is confirmed and told; one that another replica
+   *  granted to the same process is adopted. */
+  start(state: State, index: number): void {
+    for (const waiter of this.#room.all()) {
+      if (waiter.confirming || waiter.poll === null || !waiter.lease?.valid()) continue
+      const hold = state.holds.find(
+        ({ unit, key, phase }) => unit === waiter.ask.unit && key === waiter.ask.key && phase === 'acting',
+      )
+      if (hold === undefined) continue
+      const work = hold.id === waiter.holdId ? () => this.#confirm(waiter, hold, index) : () => this.#adopt(waiter, hold)
+      waiter.confirming = true
+      this.#chores.run(`confirm ${waiter.id}`, () => work().finally(() => (waiter.confirming = false)))
+    }
+  }
+
+  /** After the commit, before anybody is told: the operator locks and the budget are looked at again. */
+  async #confirm(waiter: Waiter, hold: Hold, index: number): Promise<void> {
+    const why = await this.#whyNot(hold, index).catch((error: unknown) => `it could not be confirmed: ${String(error)}`)
+    if (why === null && waiter.lease?.valid() === true && this.#tell(waiter, hold)) return
+    this.#deps.meter.count('grants_taken_back')
+    const reason = why ?? 'its asker has gone'
+    const change: Change = (state, _, now) => takeBack(state, hold.id, hold.lease.path, reason, now)
+    await this.#semaphore.commit(change).finally(() => this.#chores.startOver(waiter))
+  }
+
+  async #whyNot(hold: Hold, index: number): Promise<string | null> {
+    const { clock, locks, cluster, signal } = this.#deps
+    return await clock.within(CONFIRM_MS, signal, async (bounded) => {
+      const committedAt = clock.now()
+      const locked = await locks.shutsAt(index, this.#scope, bounded)
+      if (locked !== null || !isGroupScope(this.#scope)) return locked
+      const look = await cluster.look(this.#scope, committedAt)
+      const group = groupOf(look, this.#scope)
+      const state = this.#semaphore.stored()?.state
+      if (group === null || state === undefined || 'unreadable' in state) return 'the group cannot be seen any more'
+      return overBudget(state, hold.id, group.view, group.resolved.policy)
+    })
+  }
+
+  /** The same process asks again: the hold gets a new lease by check-and-set, then the locks, then the answer. */
+  async #adopt(waiter: Waiter, hold: Hold): Promise<void> {
+    const { path, index, proof } = waiter.lease as NonNullable<Waiter['lease']>
+    const change: Change = (state, _, now) => adopt(state, hold.id, waiter.ask.key, { path, index, proof }, now)
+    const committed = await this.#semaphore.commit(change)
+    const adopted = committed.state.holds.find(({ id, lease }) => id === hold.id && lease.path === path)
+    if (adopted === undefined) return
+    const locked = await this.#deps.locks.shutsAt(committed.index, this.#scope, this.#deps.signal)
+    if (locked === null) this.#tell(waiter, adopted)
+    // An adopter that meets a lock leaves the hold to its lease.
+    else if (this.#room.tell(waiter, new Problem('locked', locked))) this.#chores.leave(waiter)
+  }
+
+  #tell(waiter: Waiter, hold: Hold): boolean {
+    const lease = waiter.lease as NonNullable<Waiter['lease']>
+    if (!this.#room.tell(waiter, { kind: 'granted', hold, lease: lease.lockId })) return false
+    this.#deps.meter.count('grants')
+    this.#chores.leave(waiter)
+    return true
+  }
+}

@@ -1,0 +1,265 @@
+// The keeper: one replica. Watches our variables, runs a semaphore for every scope that has something open, and answers for holds.
+import { placeOf } from '../core/budget.ts'
+import { Problem } from '../core/errors.ts'
+import { describe, type GroupScope, type Level, type Scope } from '../core/scope.ts'
+import { release as releaseChange } from '../core/semaphore.ts'
+import type { Action, Hold, Outcome } from '../core/state.ts'
+import type { Answer, Ask } from './ask.ts'
+import { createClusterView, groupOf, type ClusterView } from './cluster-view.ts'
+import { endLease, type LeaseDeps } from './lease.ts'
+import { createLockView, type LockView } from './lock-view.ts'
+import { readSemaphores, unknownHold, type StoredSemaphore } from './operate.ts'
+import { paths as pathsOf, type Paths } from './paths.ts'
+import type { Clock, Cluster, Log, Meter, NewId, Variables } from './ports.ts'
+import { proofOf } from './records.ts'
+import { Registry } from './registry.ts'
+import { createReplica, type Replica } from './replica.ts'
+import type { Semaphore } from './semaphore.ts'
+
+export interface KeeperPorts {
+  readonly variables: Variables
+  readonly cluster: Cluster
+  readonly clock: Clock
+  readonly newId: NewId
+  readonly log: Log
+  readonly meter: Meter
+}
+export interface KeeperSettings {
+  readonly prefix: string
+  readonly namespace: string
+  /** Name of this replica, for people. */
+  readonly name: string
+  readonly leaseTtlMs: number
+}
+
+/** What an asker says. */
+export interface AskInput {
+  readonly allocation?: string
+  readonly shared?: string
+  readonly unit?: string
+  readonly component?: string
+  readonly task?: string
+  readonly action?: Action
+  readonly reason: string
+  readonly key: string
+  readonly priority?: number
+  readonly deadline?: number
+}
+
+export interface Readiness {
+  readonly ready: boolean
+  /** What is missing, in sentences; empty when ready. */
+  readonly missing: readonly string[]
+}
+
+/** How long a release or a renewal may take until the caller is told that Nomad does not answer. */
+const CALL_MS = 10_000
+/** How many askers may wait at one replica. */
+const MAX_WAITERS = 20_000
+const FINISHED = ['complete', 'failed', 'lost']
+
+export class Keeper {
+  readonly paths: Paths
+  readonly registry: Registry
+  readonly replica: Replica
+  readonly locks: LockView
+  readonly #ports: KeeperPorts
+  readonly #settings: KeeperSettings
+  readonly #leases: LeaseDeps
+  readonly #cluster: ClusterView
+  readonly #life = new AbortController()
+  #running: Promise<unknown> = Promise.resolve()
+
+  constructor(ports: KeeperPorts, settings: KeeperSettings) {
+    const { variables, clock, newId, log, meter } = ports
+    const { signal } = this.#life
+    this.#ports = ports
+    this.#settings = settings
+    this.paths = pathsOf(settings.prefix)
+    this.#leases = { variables, clock, newId, log, ttlMs: settings.leaseTtlMs }
+    this.#cluster = createClusterView(ports.cluster, clock, signal)
+    this.replica = createReplica(this.#leases, this.paths, settings.name)
+    this.locks = createLockView(variables, this.paths, clock, log, signal)
+    const { paths, replica, locks } = this
+    this.registry = new Registry({ ...this.#leases, paths, replica, locks, cluster: this.#cluster, meter, signal })
+  }
+
+  /** Starts the work. Resolves when the first list was seen, or when Nomad did not answer for a while; it goes on trying. */
+  async start(): Promise<void> {
+    const { signal } = this.#life
+    this.#running = Promise.all([this.#placeSentinel(signal), this.replica.run(signal), this.registry.run(signal)])
+    await this.registry.firstList
+  }
+
+  /** Ends the work: waiters are sent away, leases of ours are given back. Bounded by the caller. */
+  async stop(): Promise<void> {
+    this.#life.abort(new Problem('shutting_down', 'this replica is shutting down; ask another one'))
+    await this.#running
+    await this.registry.close()
+  }
+
+  /** Waits up to `waitMs` for a grant. Rejects with a Problem; waiting is an answer, not a failure. */
+  async acquire(input: AskInput, waitMs: number, signal: AbortSignal): Promise<Answer> {
+    if (this.registry.waiting >= MAX_WAITERS)
+      throw new Problem('overloaded', `${MAX_WAITERS} askers wait here already; ask another replica`)
+    const { ask, semaphore } = await this.#resolve(input, signal)
+    return await semaphore.poll(ask, waitMs, signal)
+  }
+
+  get leaseTtlMs(): number {
+    return this.#settings.leaseTtlMs
+  }
+
+  /** Extends the lease of a hold that is acting. The caller may act within one TTL from *before* it sent this. */
+  async renew(id: string, lease: string, signal: AbortSignal): Promise<{ hold: Hold; scope: Scope }> {
+    const { hold, scope } = await this.#held(id, lease, signal)
+    const answer = await this.#ports.variables.renew(hold.lease.path, lease, signal)
+    if (answer === 'lost') throw leaseLost(id)
+    return { hold, scope }
+  }
+
+  /** The actor has ended its part. From here the health gate decides; a second release is told so. */
+  async release(id: string, lease: string, outcome: Outcome, signal: AbortSignal): Promise<{ phase: 'observing' | 'over' }> {
+    const { hold, semaphore } = await this.#held(id, lease, signal)
+    const { path } = hold.lease
+    const { state, changed } = await this.#bounded(signal, () =>
+      semaphore.commit((now, policy, at) => releaseChange(now, id, path, outcome, policy, at)),
+    )
+    void endLease(this.#leases, path, lease)
+    if (!changed) throw leaseLost(id)
+    this.#ports.meter.count('releases')
+    return { phase: state.holds.some((held) => held.id === id) ? 'observing' : 'over' }
+  }
+
+  async hold(id: string, signal: AbortSignal): Promise<{ hold: Hold; semaphore: Semaphore }> {
+    return await this.#find(id, signal)
+  }
+
+  /** All semaphores at or below a level, as stored; the one with something open here also as the replica that runs it sees it. */
+  async semaphores(level: Level, signal: AbortSignal): Promise<{ stored: StoredSemaphore; live: Semaphore | null }[]> {
+    const all = await readSemaphores(this.#ports.variables, this.paths, level, 0, signal)
+    return all.map((stored) => ({ stored, live: this.registry.at(stored.path) }))
+  }
+
+  /** Ready: Nomad answers, the namespace exists (Nomad takes writes to one that does not), and we can list the operator locks. */
+  async ready(signal: AbortSignal): Promise<Readiness> {
+    const missing: string[] = []
+    const { namespace } = this.#settings
+    const { cluster, variables } = this.#ports
+    const say = (error: unknown) => missing.push(error instanceof Error ? error.message : String(error))
+    await cluster
+      .namespaceExists(namespace, signal)
+      .then((exists) => exists || missing.push(`namespace ${namespace} does not exist`), say)
+    const list = await variables.list(this.paths.locks, undefined, signal).catch((error: unknown) => void say(error))
+    if (list !== undefined && !list.variables.some(({ path }) => path === this.paths.sentinel)) {
+      missing.push(
+        `a list of ${this.paths.locks} does not show ${this.paths.sentinel}: the token needs "list" and "read" there, see deploy/acl`,
+      )
+    }
+    if (this.#life.signal.aborted) missing.push('this replica is shutting down')
+    return { ready: missing.length === 0, missing }
+  }
+
+  async #resolve(input: AskInput, signal: AbortSignal): Promise<{ ask: Ask; semaphore: Semaphore }> {
+    const { key, reason, action = 'restart', task = null, priority = 0, deadline = null } = input
+    const common = { key, reason, action, task, priority, deadline }
+    if (input.shared !== undefined) {
+      const unit = input.unit ?? ''
+      const scope = { shared: input.shared }
+      return { ask: { ...common, scope, unit, place: unit, actor: unit }, semaphore: this.registry.ensure(scope) }
+    }
+    const id = input.allocation ?? ''
+    const allocation = await this.#ports.cluster.allocation(id, signal)
+    if (allocation === null) throw new Problem('unknown_allocation', `Nomad knows no allocation ${id}; give its full ID`)
+    if (allocation.desired !== 'run' || FINISHED.includes(allocation.client)) {
+      throw new Problem(
+        'allocation_finished',
+        `allocation ${id} is ${allocation.client} (desired: ${allocation.desired}); there is nothing to restart`,
+      )
+    }
+    const { namespace, job, group } = allocation
+    const { component } = input
+    const scope: GroupScope = { namespace, job, group, ...(component === undefined ? {} : { component }) }
+    const look = await this.#cluster.look(scope, this.#ports.clock.now())
+    const of = groupOf(look, scope)
+    if (look.job === null || of === null) throw new Problem('allocation_finished', `job ${job} or its group ${group} is gone`)
+    if (look.job.type !== 'service' && look.job.type !== 'system') {
+      throw new Problem('unsupported_job', `job ${job} is of type ${look.job.type}; service and system jobs are gated`)
+    }
+    if (of.resolved.faults.length > 0)
+      throw new Problem('invalid_request', `the policy of ${describe(scope)} is wrong: ${of.resolved.faults.join('; ')}`)
+    if (task !== null && !of.group.tasks.some(({ name }) => name === task)) {
+      throw new Problem('invalid_request', `group ${group} of job ${job} has no task ${task}`)
+    }
+    const semaphore = this.registry.ensure(scope)
+    semaphore.seeLook(look)
+    const ask = { ...common, scope, unit: allocation.id, place: placeOf(look.job, allocation), actor: allocation.name }
+    return { ask, semaphore }
+  }
+
+  /** The hold, if it is acting and this is its lease. A refusal is only given on a state that was read after the call. */
+  async #held(id: string, lease: string, signal: AbortSignal) {
+    let found = await this.#find(id, signal)
+    if (!isHeldBy(found.hold, lease)) {
+      await this.registry.refresh(signal)
+      found = await this.#find(id, signal)
+    }
+    const { hold } = found
+    if (hold.lease.proof !== proofOf(lease))
+      throw new Problem('not_holder', `this lease does not belong to hold ${id}; ask for a hold of your own`)
+    if (hold.phase === 'observing' && (hold.outcome === 'lease_lost' || hold.outcome === 'overdue')) throw leaseLost(id)
+    if (hold.phase === 'observing')
+      throw new Problem('already_released', `hold ${id} was released; its health gate is watching the unit`)
+    return { ...found, scope: found.semaphore.scope }
+  }
+
+  async #find(id: string, signal: AbortSignal): Promise<{ hold: Hold; semaphore: Semaphore }> {
+    const known = this.registry.findHold(id)
+    if (known !== null) return known
+    await this.registry.refresh(signal)
+    const found = this.registry.findHold(id)
+    if (found === null) throw unknownHold(id)
+    return found
+  }
+
+  async #bounded<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const { clock } = this.#ports
+    return await clock.within(CALL_MS, signal, async (bounded) => {
+      const late = clock.sleep(2 * CALL_MS, bounded).catch(() => undefined)
+      const answer = await Promise.race([work().then((value) => ({ value })), late])
+      if (answer === undefined)
+        throw new Problem('nomad_unavailable', 'Nomad does not answer; it is tried on, and may be repeated')
+      return answer.value
+    })
+  }
+
+  /** The variable that proves that we can list operator locks at all. Whoever may write it puts it there once. */
+  async #placeSentinel(signal: AbortSignal): Promise<void> {
+    const { variables, log, clock } = this.#ports
+    while (!signal.aborted && !this.locks.canList()) {
+      try {
+        await variables.put(
+          this.paths.sentinel,
+          { about: 'proves that lockkeeper can list its operator locks; it locks nothing' },
+          0,
+          signal,
+        )
+        return
+      } catch (error) {
+        if (!signal.aborted) log.warn({ error: String(error) }, `${this.paths.sentinel} is not there and cannot be written`)
+      }
+      await clock.sleep(5_000, signal).catch(() => undefined)
+    }
+  }
+}
+
+function isHeldBy(hold: Hold, lease: string): boolean {
+  return hold.phase === 'acting' && hold.lease.proof === proofOf(lease)
+}
+
+function leaseLost(id: string): Problem {
+  return new Problem(
+    'lease_lost',
+    `the lease of hold ${id} is lost: do not act any more, and ask again. The health gate watches the unit`,
+  )
+}

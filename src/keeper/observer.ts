@@ -1,0 +1,161 @@
+// Watches what is held at one semaphore: leases that are lost, actors that are overdue, and units until the health gate is
+// satisfied. Evidence is gathered here and judged in core/gate; it is written together with what it was gathered for.
+import { look, type GateMemory, type Watched } from '../core/gate.ts'
+import { isGroupScope, type GroupScope } from '../core/scope.ts'
+import { recover, release, settle } from '../core/semaphore.ts'
+import type { Failure, Hold, State } from '../core/state.ts'
+import { currentOf, groupOf, type ClusterView, type JobLook } from './cluster-view.ts'
+import type { Clock, Log, Meter } from './ports.ts'
+import type { Replica } from './replica.ts'
+import type { Semaphore } from './semaphore.ts'
+import type { Snapshot } from './watch.ts'
+
+export interface ObserverDeps {
+  readonly cluster: ClusterView
+  readonly clock: Clock
+  readonly replica: Replica
+  readonly log: Log
+  readonly meter: Meter
+}
+
+const LOOK_AGAIN_MS = 1_000
+/** A waiter may expect the slot of an abandoned hold within a second. */
+const LOOK_SOON_MS = 350
+/** When the replica whose turn it is does not settle a hold, any other one does so after this. */
+const OVERTIME_MS = 30_000
+
+/** Moves holds whose lease is lost to `observing`: a list with an index not before the lease's own does not show it as it was
+ *  acquired (protocol E2). An older list says nothing. */
+export async function endLostLeases(semaphore: Semaphore, snapshot: Snapshot, meter: Meter): Promise<void> {
+  const state = readable(semaphore)
+  const lost = (state?.holds ?? []).filter(
+    ({ phase, lease }) =>
+      phase === 'acting' && snapshot.index >= lease.index && snapshot.entries.get(lease.path)?.modifyIndex !== lease.index,
+  )
+  for (const hold of lost) {
+    const { changed } = await semaphore.commit((now, policy, at) =>
+      release(now, hold.id, hold.lease.path, 'lease_lost', policy, at),
+    )
+    if (changed) meter.count('leases_lost')
+  }
+}
+
+/** Past `acting_deadline` the gate judges as after a lost lease; nothing is freed by time. Without a gate a lease may be held for
+ *  as long as it is renewed. */
+export async function endOverdue(semaphore: Semaphore, clock: Clock): Promise<void> {
+  const { policy } = semaphore.policy
+  if (policy.healthCheck === 'none') return
+  const overdue = (readable(semaphore)?.holds ?? []).filter(
+    ({ phase, phaseSince }) => phase === 'acting' && clock.wall() - phaseSince >= policy.actingDeadline,
+  )
+  for (const { id, lease } of overdue) {
+    await semaphore.commit((now, current, at) => release(now, id, lease.path, 'overdue', current, at))
+  }
+}
+
+export class Observer {
+  readonly #deps: ObserverDeps
+  readonly #semaphore: Semaphore
+  readonly #memories = new Map<string, GateMemory>()
+  #wakeUp: (() => void) | null = null
+
+  constructor(deps: ObserverDeps, semaphore: Semaphore) {
+    this.#deps = deps
+    this.#semaphore = semaphore
+  }
+
+  wake(): void {
+    this.#wakeUp?.()
+  }
+
+  /** Looks as long as there is something to watch, until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#deps
+    while (!signal.aborted) {
+      let pause = Infinity
+      try {
+        pause = await this.#lookAtAll()
+      } catch (error) {
+        pause = LOOK_AGAIN_MS
+        if (!signal.aborted)
+          log.warn({ scope: this.#semaphore.scope, error: String(error) }, 'the units that are held cannot be seen')
+      }
+      const waking = new AbortController()
+      const stop = () => waking.abort()
+      this.#wakeUp = pause === Infinity ? stop : null
+      signal.addEventListener('abort', stop, { once: true })
+      if (!signal.aborted) await clock.sleep(Math.min(pause, OVERTIME_MS), waking.signal).catch(() => undefined)
+      signal.removeEventListener('abort', stop)
+    }
+  }
+
+  /** When to look again; Infinity: when something changes. */
+  async #lookAtAll(): Promise<number> {
+    const state = readable(this.#semaphore)
+    const { scope } = this.#semaphore
+    const holds = (state?.holds ?? []).filter((hold) => hold.phase === 'observing' && this.#isOurs(hold))
+    const failures = (state?.failures ?? []).filter(({ unit }) => this.#deps.replica.isMine(unit))
+    const watched = new Set([...holds.map(keyOfHold), ...failures.map(keyOfFailure)])
+    for (const key of this.#memories.keys()) if (!watched.has(key)) this.#memories.delete(key)
+    if (watched.size === 0 || !isGroupScope(scope)) return Infinity
+    const view = await this.#deps.cluster.look(scope, this.#deps.clock.now())
+    this.#semaphore.seeLook(view)
+    await Promise.all([
+      ...holds.map((hold) => this.#lookAtHold(hold, scope, view)),
+      ...failures.map((failure) => this.#lookAtFailure(failure, scope, view)),
+    ])
+    return holds.some(({ outcome }) => outcome === 'abandoned') ? LOOK_SOON_MS : LOOK_AGAIN_MS
+  }
+
+  #isOurs(hold: Hold): boolean {
+    const { replica, clock } = this.#deps
+    return replica.isMine(hold.id) || clock.wall() - hold.phaseSince > this.#semaphore.policy.policy.healthyDeadline + OVERTIME_MS
+  }
+
+  async #lookAtHold(hold: Hold, scope: GroupScope, view: JobLook): Promise<void> {
+    const { unit, task, action, outcome, wasUp, baseline, phaseSince } = hold
+    const watched = { unit, task, action, outcome, wasUp, baseline, since: phaseSince, failedVersion: null }
+    const verdict = await this.#judge(keyOfHold(hold), watched, scope, view)
+    if (verdict.kind === 'watch') return
+    // First the request, then the slot (protocol M5); one that was not acted on stays for its asker.
+    if (verdict.kind !== 'unchanged') await this.#semaphore.chores.finish(unit, hold.request)
+    const jobVersion = currentOf(view, unit)?.jobVersion ?? view.job?.version ?? 0
+    const judgement = { id: hold.id, leasePath: hold.lease.path, verdict: verdict.kind, reason: verdict.reason, jobVersion }
+    const { changed } = await this.#semaphore.commit((state, policy, now) => settle(state, judgement, policy, now))
+    if (changed && verdict.kind === 'failed') this.#deps.meter.count('failures')
+  }
+
+  async #lookAtFailure(failure: Failure, scope: GroupScope, view: JobLook): Promise<void> {
+    const { unit, token, jobVersion } = failure
+    const of = { task: null, action: 'restart', outcome: null, wasUp: false, baseline: {}, since: null } as const
+    const verdict = await this.#judge(keyOfFailure(failure), { unit, ...of, failedVersion: jobVersion }, scope, view)
+    if (verdict.kind !== 'healthy' && verdict.kind !== 'gone') return
+    await this.#semaphore.commit((state, policy, now) => recover(state, unit, token, verdict.reason, policy, now))
+  }
+
+  async #judge(key: string, watched: Watched, scope: GroupScope, view: JobLook) {
+    const { policy } = this.#semaphore.policy
+    if (policy.healthCheck === 'none') return { kind: 'healthy', reason: 'released is over' } as const
+    const allocation = currentOf(view, watched.unit)
+    const checks = allocation === null ? [] : await this.#deps.cluster.checks(allocation.id)
+    const group = groupOf(view, scope)?.group ?? null
+    const sight = { at: view.at, wall: this.#deps.clock.wall(), allocation, checks, group }
+    const { memory, verdict } = look(this.#memories.get(key) ?? null, watched, sight, policy)
+    this.#memories.set(key, memory)
+    return verdict
+  }
+}
+
+function readable(semaphore: Semaphore): State | null {
+  const state = semaphore.stored?.state
+  return state === undefined || 'unreadable' in state ? null : state
+}
+
+/** Evidence is for one phase under one lease (protocol E5). */
+function keyOfHold(hold: Hold): string {
+  return JSON.stringify([hold.id, hold.lease.path, hold.phase])
+}
+
+function keyOfFailure(failure: Failure): string {
+  return JSON.stringify(['failure', failure.unit, failure.token])
+}

@@ -1,0 +1,48 @@
+// The stored queue of one scope: its request variables, as the newest list and our own writes show them. CreateIndex is the order.
+import type { VariableMeta } from './ports.ts'
+import type { RequestRecord } from './records.ts'
+
+export interface Entry {
+  readonly path: string
+  readonly createIndex: number
+  readonly modifyIndex: number
+  /** Undefined: not read yet. Null: not a request that we can read; it orders nobody. */
+  readonly record: RequestRecord | null | undefined
+}
+
+export interface Queue {
+  /** Every request that was committed before this index is in. */
+  readonly index: number
+  /** Monotonic time at which the newest list was asked for. */
+  readonly at: number
+  readonly entries: ReadonlyMap<string, Entry>
+  /** What we removed, with an index at which it was gone: an older list still shows it. */
+  readonly removed: ReadonlyMap<string, number>
+}
+export const EMPTY_QUEUE: Queue = { index: 0, at: -Infinity, entries: new Map(), removed: new Map() }
+
+/** The queue as a list shows it. What we wrote or removed after that list was made stays as it is. */
+export function withList(queue: Queue, folder: string, index: number, at: number, metas: Iterable<VariableMeta>): Queue {
+  const entries = new Map([...queue.entries].filter(([, { modifyIndex }]) => modifyIndex > index))
+  for (const meta of metas) {
+    // A component's requests lie one folder deeper.
+    if (!meta.path.startsWith(folder) || meta.path.includes('/', folder.length)) continue
+    if (entries.has(meta.path) || (queue.removed.get(meta.path) ?? 0) >= index) continue
+    const known = queue.entries.get(meta.path)
+    entries.set(meta.path, known?.modifyIndex === meta.modifyIndex ? known : { ...meta, record: undefined })
+  }
+  const removed = new Map([...queue.removed].filter(([, goneAt]) => goneAt >= index))
+  return { index: Math.max(index, queue.index), at: Math.max(at, queue.at), entries, removed }
+}
+
+export function withEntry(queue: Queue, entry: Entry): Queue {
+  const removed = new Map(queue.removed)
+  removed.delete(entry.path)
+  return { ...queue, entries: new Map([...queue.entries, [entry.path, entry]]), removed }
+}
+
+export function withoutEntry(queue: Queue, path: string, goneAt: number): Queue {
+  const entries = new Map(queue.entries)
+  entries.delete(path)
+  return { ...queue, entries, removed: new Map([...queue.removed, [path, goneAt]]) }
+}

@@ -1,0 +1,68 @@
+// Who we are among the replicas: our own lease, the others that are alive, and which share of the work is ours.
+import { createHash } from 'node:crypto'
+import { acquireLease, type Lease, type LeaseDeps } from './lease.ts'
+import type { Paths } from './paths.ts'
+import type { Snapshot } from './watch.ts'
+
+const RETRY_MS = 2_000
+
+export interface Replica {
+  readonly id: string
+  /** Whether the replica of this id holds a lease, as the newest snapshot shows it; we ourselves always count as alive. */
+  isAlive(id: string): boolean
+  /** Whether this piece of work falls to us (rendezvous hashing over the live replicas). Thrift, never safety. */
+  isMine(work: string): boolean
+  /** How many other replicas are alive. */
+  readonly others: number
+  see(snapshot: Snapshot): void
+  /** Keeps a lease of ours until the signal aborts, then gives it back. A lost one is followed by a fresh one. */
+  run(signal: AbortSignal): Promise<void>
+}
+
+export function createReplica(deps: LeaseDeps, paths: Paths, name: string): Replica {
+  const id = deps.newId()
+  let alive = new Set([id])
+  return {
+    id,
+    isAlive: (other) => alive.has(other),
+    isMine: (work) => [...alive].toSorted((a, b) => compare(weight(work, b), weight(work, a)))[0] === id,
+    get others() {
+      return alive.size - 1
+    },
+    see(snapshot) {
+      // Its path is used once, so it is locked as long as it is as the acquire left it (facts §2).
+      const leases = [...snapshot.entries.values()].filter((meta) => meta.path.startsWith(paths.replicas) && isUntouched(meta))
+      alive = new Set([id, ...leases.map(({ path }) => path.slice(paths.replicas.length).split('/')[0] as string)])
+    },
+    async run(signal) {
+      for (let nth = 1; !signal.aborted; nth++) {
+        const lease = await tryAcquire(deps, paths.replicaLease(id, nth), name, signal)
+        await lease?.keep(signal)
+        if (signal.aborted) await lease?.end()
+        else await deps.clock.sleep(RETRY_MS, signal).catch(() => undefined)
+      }
+    },
+  }
+}
+
+/** A variable whose path is used once and that nothing was done to since its acquire: the lock on it still stands. */
+export function isUntouched(meta: { readonly createIndex: number; readonly modifyIndex: number }): boolean {
+  return meta.createIndex === meta.modifyIndex
+}
+
+async function tryAcquire(deps: LeaseDeps, path: string, name: string, signal: AbortSignal): Promise<Lease | null> {
+  try {
+    return await acquireLease(deps, path, { actor: `replica ${name}` }, signal)
+  } catch (error) {
+    if (!signal.aborted) deps.log.warn({ path, error: String(error) }, 'no lease for this replica; it works on without')
+    return null
+  }
+}
+
+function weight(work: string, replica: string): string {
+  return createHash('sha256').update(`${work}\n${replica}`).digest('hex')
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}

@@ -1,0 +1,354 @@
+// One semaphore at one replica: read, decide, check-and-set, over and over. All that this replica wants to change is merged into
+// one write (group commit): a settled hold and the next grant are one. Any number of replicas run this for the same semaphore.
+import { admit, inOrder, type Candidate, type Look, type Wait } from '../core/admission.ts'
+import { NO_GROUP } from '../core/budget.ts'
+import { Problem } from '../core/errors.ts'
+import { NomadFault } from '../core/nomad-fault.ts'
+import { fallbackPolicy, sharedPolicy, type Policy, type ResolvedPolicy } from '../core/policy.ts'
+import { isGroupScope, type Scope } from '../core/scope.ts'
+import { grant } from '../core/semaphore.ts'
+import { emptyState, MAX_HOLDS, type Baseline, type State } from '../core/state.ts'
+import type { Answer, Ask } from './ask.ts'
+import { Chores } from './chores.ts'
+import { groupOf, type JobLook } from './cluster-view.ts'
+import { HandOut, type HandOutDeps } from './hand-out.ts'
+import { readSemaphore, semaphoreItems, type Items } from './records.ts'
+import { WaitingRoom, requestOf, type Poll, type Waiter } from './waiting-room.ts'
+
+/** The state as it was last seen. `at`: monotonic time at which that was asked for. */
+export interface Stored {
+  readonly index: number
+  readonly at: number
+  readonly state: State | { readonly unreadable: string }
+}
+
+/** A change that somebody wants. It is applied to whatever is stored by then; see core/semaphore. */
+export type Change = (state: State, policy: Policy, now: number) => State
+interface Intent {
+  readonly change: Change
+  readonly at: number
+  readonly done: (result: Committed) => void
+  readonly fail: (error: unknown) => void
+}
+/** `changed` false: the change did not apply to the state, read after it was asked for. */
+export interface Committed {
+  readonly state: State
+  readonly index: number
+  readonly changed: boolean
+}
+
+/** A look at the group that is older than this admits nobody. */
+const LOOK_MS = 1_000
+const TICK_MS = 1_000
+const RETRY_MS = 500
+/** A poll that runs out while its grant is under way waits so much longer. */
+const GRANT_GRACE_MS = 5_000
+
+export class Semaphore {
+  readonly scope: Scope
+  readonly room: WaitingRoom
+  readonly chores: Chores
+  readonly #deps: HandOutDeps
+  readonly #path: string
+  readonly #changed: () => void
+  #stored: Stored | null = null
+  readonly #handOut: HandOut
+  #look: JobLook | null = null
+  #intents: Intent[] = []
+  #headIsHere = false
+  #wakeUp: (() => void) | null = null
+  #awake = true
+
+  /** `changed` is called whenever another state is known. */
+  constructor(deps: HandOutDeps, scope: Scope, changed: () => void) {
+    this.#deps = deps
+    this.#changed = changed
+    this.scope = scope
+    this.#path = deps.paths.semaphore(scope)
+    this.room = new WaitingRoom(scope, deps.paths, deps.clock, deps.newId)
+    this.chores = new Chores(deps, scope, this.room, () => this.wake())
+    const here = { commit: (change: Change) => this.commit(change), stored: () => this.#stored }
+    this.#handOut = new HandOut(deps, scope, this.room, this.chores, here)
+  }
+
+  get stored(): Stored | null {
+    return this.#stored
+  }
+  get look(): JobLook | null {
+    return this.#look
+  }
+
+  /** The policy in force, from the newest look at the job. */
+  get policy(): ResolvedPolicy {
+    if (!isGroupScope(this.scope)) return 'shared' in this.scope ? sharedPolicy() : fallbackPolicy(this.scope)
+    return (this.#look === null ? null : groupOf(this.#look, this.scope)?.resolved) ?? fallbackPolicy(this.scope)
+  }
+
+  /** Whether there is nothing to do or to watch here. */
+  get isIdle(): boolean {
+    const state = this.#stored?.state
+    const quiet = state !== undefined && ('unreadable' in state || (state.holds.length === 0 && state.failures.length === 0))
+    return quiet && this.room.all().length === 0 && this.chores.queue.entries.size === 0 && this.#intents.length === 0
+  }
+
+  /** Whether the head of the queue waits here, for a slot that somebody holds. */
+  get isNextHere(): boolean {
+    return this.#headIsHere
+  }
+
+  wake(): void {
+    this.#awake = true
+    this.#wakeUp?.()
+  }
+
+  /** A newer look at the job, made by whoever needed it. */
+  seeLook(look: JobLook): void {
+    if (look.at > (this.#look?.at ?? -Infinity)) this.#look = look
+    this.wake()
+  }
+
+  /** The stored content as somebody read it; older than what is known, it is ignored. */
+  seeStored(index: number, items: Items | null, at: number): void {
+    if (this.#stored !== null && index < this.#stored.index) return
+    // A state that is not there starts above every token there ever was: each grant took an index of the table (protocol S1).
+    this.#stored =
+      items === null ? { index: 0, at, state: emptyState(this.scope, index) } : { index, at, state: readSemaphore(items) }
+    this.#changed()
+    this.wake()
+  }
+
+  /** Waits for a grant until `waitMs` is over; then says why it waits. Rejects with a Problem. The place is kept for a while. */
+  async poll(ask: Ask, waitMs: number, signal: AbortSignal): Promise<Answer> {
+    const { clock } = this.#deps
+    let answer: Answer | Problem | null = null
+    const over = new AbortController()
+    const poll: Poll = (given) => {
+      answer = given
+      over.abort()
+    }
+    const gone = () => over.abort()
+    signal.addEventListener('abort', gone, { once: true })
+    const waiter = this.room.enter(ask, poll)
+    this.wake()
+    const endsAt = clock.now() + waitMs
+    const latest = endsAt + GRANT_GRACE_MS
+    while (!over.signal.aborted) {
+      const now = clock.now()
+      if (now >= latest || (now >= endsAt && waiter.last !== null && !waiter.beingGranted && !waiter.confirming)) break
+      await clock.sleep(Math.max(endsAt - now, 50), over.signal).catch(() => undefined)
+    }
+    signal.removeEventListener('abort', gone)
+    this.room.pause(waiter, poll)
+    const result = (answer as Answer | Problem | null) ?? waiter.last
+    if (result instanceof Problem) throw result
+    if (result !== null) return result
+    throw new Problem('nomad_unavailable', 'Nomad gave no answer in time; the request keeps its place for a moment, ask again')
+  }
+
+  /** Commits a change. Resolves when it is written, or when the state, read after this call, shows that it does not apply. */
+  commit(change: Change): Promise<Committed> {
+    return new Promise((done, fail) => {
+      this.#intents.push({ change, at: this.#deps.clock.now(), done, fail })
+      this.wake()
+    })
+  }
+
+  /** The queue as it stands, with why each one waits, from a look at the group that begins now. */
+  async queue(): Promise<{ ordered: readonly Candidate[]; waits: ReadonlyMap<string, Wait> }> {
+    const { clock, cluster } = this.#deps
+    if (isGroupScope(this.scope)) this.seeLook(await cluster.look(this.scope, clock.now()))
+    const state = this.#stored?.state
+    if (state === undefined || 'unreadable' in state) return { ordered: [], waits: new Map() }
+    const { ordered, plan } = this.#decide(state, this.policy.policy, clock.wall())
+    return { ordered, waits: plan.waits }
+  }
+
+  /** Turns until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#deps
+    while (!signal.aborted) {
+      await this.#sleep(signal)
+      if (signal.aborted) break
+      try {
+        await this.#turn(signal)
+      } catch (error) {
+        if (signal.aborted) break
+        log.warn({ scope: this.scope, error: String(error) }, 'a turn failed; it is tried again')
+        this.#afterFailure(error)
+        await clock.sleep(RETRY_MS, signal).catch(() => undefined)
+        this.wake()
+      }
+    }
+    const reason = new Problem('shutting_down', 'this replica is shutting down; ask another one')
+    for (const intent of this.#intents.splice(0)) intent.fail(reason)
+    for (const waiter of this.room.all()) waiter.poll?.(reason)
+  }
+
+  /** What Nomad refuses, it will refuse again: those who wait for it are told. What it did not answer is tried again. */
+  #afterFailure(error: unknown): void {
+    this.#stored = null
+    for (const waiter of this.room.all()) waiter.last = null
+    if (error instanceof NomadFault && error.kind === 'unavailable') return
+    const denied = error instanceof NomadFault && error.kind === 'denied'
+    const problem = denied
+      ? new Problem('nomad_denied', `Nomad refuses to write ${this.#path}; see deploy/acl`, {}, error)
+      : error
+    for (const intent of this.#intents.splice(0)) intent.fail(problem)
+  }
+
+  async #sleep(signal: AbortSignal): Promise<void> {
+    if (this.#awake) return void (this.#awake = false)
+    const waking = new AbortController()
+    this.#wakeUp = () => waking.abort()
+    const stop = () => waking.abort()
+    signal.addEventListener('abort', stop, { once: true })
+    await this.#deps.clock.sleep(this.#nextTick(), waking.signal).catch(() => undefined)
+    signal.removeEventListener('abort', stop)
+    this.#wakeUp = null
+    this.#awake = false
+  }
+
+  #nextTick(): number {
+    const waiting = this.room.all().length > 0 || this.chores.queue.entries.size > 0
+    return (isGroupScope(this.scope) && waiting) || this.chores.someoneIsAway ? TICK_MS : 30 * TICK_MS
+  }
+
+  /** One step: what is known, what is wanted, one write. */
+  async #turn(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#deps
+    const stored = this.#stored ?? (await this.#read(signal))
+    // They stay in the list until they are done: a turn that fails is simply turned again.
+    const intents = [...this.#intents]
+    if ('unreadable' in stored.state) return this.#refuse(stored.state.unreadable)
+    this.#dismiss()
+    const { policy } = this.policy
+    const now = clock.wall()
+    let state = stored.state
+    const changed = intents.map(({ change }) => {
+      const before = state
+      state = change(before, policy, now)
+      return state !== before
+    })
+    // What does not apply may only be told from a state that was read after it was asked for.
+    if (intents.some(({ at }, i) => !changed[i] && at > stored.at)) {
+      this.#stored = null
+      return this.wake()
+    }
+    const { ordered, plan } = this.#decide(state, policy, now)
+    for (const { candidate, slot, wasUp } of plan.grants) state = grant(state, this.#newHold(candidate.id, slot, wasUp), now)
+    const index = await this.#write(stored, state, signal)
+    if (index === null) return this.wake()
+    this.#intents.splice(0, intents.length)
+    intents.forEach((intent, i) => intent.done({ state, index, changed: changed[i] as boolean }))
+    this.#headIsHere = state.holds.length > 0 && ordered[0] !== undefined && this.room.get(ordered[0].id) !== null
+    this.room.explain(ordered, plan, state.holds)
+    this.#handOut.start(state, index)
+    this.chores.start(ordered, plan, policy.maxParallel === 0 ? MAX_HOLDS : policy.maxParallel, (this.#stored ?? stored).at)
+    this.#refreshLook(this.room.all().length > 0)
+  }
+
+  /** Whoever asks for an allocation that is stopping or gone need not wait. */
+  #dismiss(): void {
+    const look = this.#look
+    if (look === null || !isGroupScope(this.scope)) return
+    const running = new Set(look.allocations.filter(({ desired }) => desired === 'run').map(({ id }) => id))
+    for (const waiter of this.room.all()) {
+      if (waiter.confirming || running.has(waiter.ask.unit) || waiter.arrivedAt > look.at) continue
+      const text = `allocation ${waiter.ask.unit} is stopping or gone; there is nothing to restart any more`
+      if (this.room.tell(waiter, new Problem('allocation_finished', text))) this.chores.leave(waiter)
+    }
+  }
+
+  #decide(state: State, policy: Policy, now: number) {
+    const look = this.#admissionLook()
+    const ordered = inOrder(this.room.candidates(this.chores.queue), look.group)
+    return { ordered, plan: admit(state, ordered, look, policy, now) }
+  }
+
+  #admissionLook(): Look {
+    const locked = this.#deps.locks.shuts(this.scope)
+    if (!isGroupScope(this.scope)) return { locked, deploying: false, group: NO_GROUP }
+    const fresh = this.#look !== null && this.#deps.clock.now() - this.#look.at <= LOOK_MS ? this.#look : null
+    const group = fresh === null ? null : (groupOf(fresh, this.scope)?.view ?? null)
+    return { locked, deploying: fresh?.deploying ?? false, group }
+  }
+
+  #newHold(waiterId: string, slot: number, wasUp: boolean) {
+    const waiter = this.room.get(waiterId) as Waiter
+    const { ask, holdId } = waiter
+    const lease = waiter.lease as NonNullable<Waiter['lease']>
+    const { key, unit, place, task, action, reason, actor } = ask
+    const { path, index, proof } = lease
+    const request = requestOf(waiter, this.chores.queue)?.modifyIndex ?? null
+    const baseline = this.#baselineOf(unit)
+    return {
+      id: holdId,
+      key,
+      slot,
+      unit,
+      place,
+      task,
+      action,
+      reason,
+      actor,
+      lease: { path, index, proof },
+      request,
+      wasUp,
+      baseline,
+    }
+  }
+
+  /** Where the unit's tasks stand, in the look that the grant was decided on. */
+  #baselineOf(unit: string): Baseline {
+    const tasks = this.#look?.allocations.find(({ id }) => id === unit)?.tasks ?? {}
+    return Object.fromEntries(Object.entries(tasks).map(([name, { restarts, startedAt }]) => [name, { restarts, startedAt }]))
+  }
+
+  /** The index at which `state` is what is stored; null: it is not, and what is known now is newer. */
+  async #write(stored: Stored, state: State, signal: AbortSignal): Promise<number | null> {
+    if (state === stored.state) return stored.index
+    const items = semaphoreItems(state)
+    if (items === null) throw new Problem('internal', 'the state of the semaphore would be too large to store')
+    const { variables, clock, meter } = this.#deps
+    const at = clock.now()
+    try {
+      const put = await variables.put(this.#path, items, stored.index, signal)
+      if (put.kind === 'written') {
+        this.#stored = { index: put.index, at, state }
+        this.#changed()
+        return put.index
+      }
+      meter.count('cas_conflicts')
+      this.#stored = null
+      if (put.current !== null) this.seeStored(put.current.modifyIndex, put.current.items, at)
+    } catch (error) {
+      if (!(error instanceof NomadFault && error.maybeDone)) throw error
+      // It may have happened: the next turn reads, and finds the hold by its id or decides anew (protocol S2).
+      this.#stored = null
+      await clock.sleep(RETRY_MS, signal)
+    }
+    return null
+  }
+
+  async #read(signal: AbortSignal): Promise<Stored> {
+    const at = this.#deps.clock.now()
+    const { variable, index } = await this.#deps.variables.get(this.#path, undefined, signal)
+    this.seeStored(variable?.modifyIndex ?? index, variable?.items ?? null, at)
+    return this.#stored as unknown as Stored
+  }
+
+  #refuse(why: string): void {
+    const text = `the variable ${this.#path} cannot be used: ${why}. It is left as it is and the semaphore stays shut; mend or remove it`
+    const problem = new Problem('state_unreadable', text)
+    for (const intent of this.#intents.splice(0)) intent.fail(problem)
+    for (const waiter of this.room.all()) this.room.tell(waiter, problem)
+  }
+
+  #refreshLook(needed: boolean): void {
+    if (!needed || !isGroupScope(this.scope)) return
+    const { scope } = this
+    const now = this.#deps.clock.now()
+    if (this.#look !== null && now - this.#look.at < LOOK_MS) return
+    this.chores.run('look', async () => this.seeLook(await this.#deps.cluster.look(scope, now)))
+  }
+}

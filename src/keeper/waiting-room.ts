@@ -1,0 +1,160 @@
+// The askers that wait at this replica for one scope, beside the stored queue: who is here, and who may go.
+import type { Candidate, Plan } from '../core/admission.ts'
+import { Problem } from '../core/errors.ts'
+import type { Scope } from '../core/scope.ts'
+import type { Hold } from '../core/state.ts'
+import type { Answer, Ask, Waiting } from './ask.ts'
+import type { Lease } from './lease.ts'
+import type { Paths } from './paths.ts'
+import type { Clock, NewId } from './ports.ts'
+import type { Entry, Queue } from './queue.ts'
+
+export type Poll = (answer: Answer | Problem) => void
+
+/** One asking process that waits here. */
+export interface Waiter {
+  readonly id: string
+  readonly ask: Ask
+  readonly path: string
+  readonly arrivedAt: number
+  /** Fresh for each attempt, so that a grant whose answer was lost is recognised (protocol S2). */
+  holdId: string
+  lease: Lease | null
+  /** Where the answer goes; null: the asker is not here at the moment. */
+  poll: Poll | null
+  absentSince: number
+  /** A grant or an adoption is being confirmed: nothing else is begun for it. */
+  confirming: boolean
+  last: Waiting | null
+  beingGranted: boolean
+}
+
+export class WaitingRoom {
+  readonly #scope: Scope
+  readonly #paths: Paths
+  readonly #clock: Clock
+  readonly #newId: NewId
+  readonly #waiters = new Map<string, Waiter>()
+
+  constructor(scope: Scope, paths: Paths, clock: Clock, newId: NewId) {
+    this.#scope = scope
+    this.#paths = paths
+    this.#clock = clock
+    this.#newId = newId
+  }
+
+  all(): Waiter[] {
+    return [...this.#waiters.values()]
+  }
+  get(id: string): Waiter | null {
+    return this.#waiters.get(id) ?? null
+  }
+  has(waiter: Waiter): boolean {
+    return this.#waiters.get(waiter.id) === waiter
+  }
+
+  /** The waiter of this asking process: the one that is here already, or a new one. The newest poll gets the answer. */
+  enter(ask: Ask, poll: Poll): Waiter {
+    const id = waiterId(ask)
+    const waiter = this.#waiters.get(id) ?? this.#newWaiter(id, ask)
+    if (waiter.poll !== null)
+      waiter.poll(waiter.last ?? new Problem('conflict', 'the same process asks twice at once; the newer call goes on'))
+    waiter.poll = poll
+    this.#waiters.set(id, waiter)
+    return waiter
+  }
+
+  /** The poll ends without an answer for good; the place is kept for a while. */
+  pause(waiter: Waiter, poll: Poll): void {
+    if (waiter.poll !== poll) return
+    waiter.poll = null
+    waiter.absentSince = this.#clock.now()
+  }
+
+  /** Ends a waiter with its answer. False: nobody is there to be told (protocol G5). A told lease is its holder's to renew. */
+  tell(waiter: Waiter, answer: Answer | Problem): boolean {
+    if (waiter.poll === null || !this.has(waiter)) return false
+    this.#waiters.delete(waiter.id)
+    waiter.lease?.handOver()
+    waiter.poll(answer)
+    waiter.poll = null
+    return true
+  }
+
+  remove(waiter: Waiter): void {
+    this.#waiters.delete(waiter.id)
+  }
+
+  /** A new attempt: the hold id and the lease of the last one are never used again. The lease is given back to be ended. */
+  startOver(waiter: Waiter): Lease | null {
+    const { lease } = waiter
+    waiter.lease = null
+    waiter.holdId = this.#newId()
+    return lease
+  }
+
+  /** Everybody who waits anywhere. A waiter of ours is ready with a valid lease, an open poll, and when nobody can be before it
+   *  of whom we do not know: the list must be as new as its own place in the queue. */
+  candidates(queue: Queue): Candidate[] {
+    const complete = [...queue.entries.values()].every(({ record }) => record !== undefined)
+    const own = new Set<string>()
+    const ours = this.all().map((waiter) => {
+      const request = requestOf(waiter, queue)
+      if (request !== null) own.add(request.path)
+      const ready =
+        complete && !isBehind(waiter, queue) && !waiter.confirming && waiter.poll !== null && waiter.lease?.valid() === true
+      const { unit, place, priority, deadline } = waiter.ask
+      return { id: waiter.id, unit, place, priority, deadline, createIndex: request?.createIndex ?? Infinity, ready }
+    })
+    const theirs = [...queue.entries.values()].flatMap(({ path, createIndex, record }) => {
+      if (record == null || own.has(path)) return []
+      const { unit, place, priority, deadline } = record
+      return [{ id: path, unit, place, priority, deadline, createIndex, ready: false }]
+    })
+    return [...ours, ...theirs]
+  }
+
+  /** Remembers for each waiter why it waits; a poll that runs out answers with it. */
+  explain(ordered: readonly Candidate[], plan: Plan, holds: readonly Hold[]): void {
+    for (const [at, { id }] of ordered.entries()) {
+      const waiter = this.#waiters.get(id)
+      if (waiter === undefined) continue
+      waiter.beingGranted = plan.next.has(id) || !plan.waits.has(id)
+      const wait = plan.waits.get(id)
+      if (wait !== undefined) waiter.last = { kind: 'waiting', wait, position: at + 1, waiting: ordered.length, holds }
+    }
+  }
+
+  #newWaiter(id: string, ask: Ask): Waiter {
+    return {
+      id,
+      ask,
+      path: this.#paths.request(this.#scope, ask.unit),
+      arrivedAt: this.#clock.now(),
+      holdId: this.#newId(),
+      lease: null,
+      poll: null,
+      absentSince: 0,
+      confirming: false,
+      last: null,
+      beingGranted: true,
+    }
+  }
+}
+
+/** The same for the same asking process and unit, and different from every path. */
+export function waiterId({ unit, key }: { readonly unit: string; readonly key: string }): string {
+  return JSON.stringify([unit, key])
+}
+
+/** The waiter's own stored request; null: it has none, or another process of the unit has the place. */
+export function requestOf(waiter: Waiter, queue: Queue): Entry | null {
+  const entry = queue.entries.get(waiter.path)
+  return entry?.record?.key === waiter.ask.key ? entry : null
+}
+
+/** Whether somebody may be before this waiter of whom the list does not tell yet. */
+export function isBehind(waiter: Waiter, queue: Queue): boolean {
+  const request = requestOf(waiter, queue)
+  return request === null ? queue.at < waiter.arrivedAt : queue.index < request.createIndex
+}
