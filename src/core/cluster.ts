@@ -6,6 +6,8 @@ export interface TaskState {
   readonly restarts: number
   /** Milliseconds since the epoch on the node's own clock; null before the first start. */
   readonly startedAt: number | null
+  /** Its process was told to stop and may still run: no restart is counted yet (facts §4). */
+  readonly stopping: boolean
 }
 
 export interface Allocation {

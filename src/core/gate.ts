@@ -185,7 +185,13 @@ function hasMoved(watched: Watched, allocation: Allocation): boolean {
 function isUnchanged(memory: GateMemory, watched: Watched, sight: Sight, unhealthy: string | null): boolean {
   const quiet = watched.outcome === null ? undefined : QUIET_MS[watched.outcome]
   if (quiet === undefined || sight.checks === 'unknown' || (watched.wasUp && unhealthy !== null)) return false
+  if (isStopping(sight)) return false
   return sight.at - memory.firstLook >= quiet
+}
+
+/** An act is under way whose effect is not counted yet: a task may take long to stop. */
+function isStopping({ allocation }: Sight): boolean {
+  return typeof allocation === 'object' && allocation !== null && Object.values(allocation.tasks).some(({ stopping }) => stopping)
 }
 
 function pastDeadline(watched: Watched, wall: number, policy: Policy, reason: string): Verdict {

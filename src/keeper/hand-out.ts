@@ -4,11 +4,12 @@ import { Problem } from '../core/errors.ts'
 import { isGroupScope, type Scope } from '../core/scope.ts'
 import { adopt, takeBack } from '../core/semaphore.ts'
 import type { Hold, State } from '../core/state.ts'
+import type { Change, Commit } from './changes.ts'
 import type { ChoreDeps, Chores } from './chores.ts'
 import { groupOf, type ClusterView } from './cluster-view.ts'
 import type { LockView } from './lock-view.ts'
 import type { Meter } from './ports.ts'
-import type { Change, Committed, Stored } from './semaphore.ts'
+import type { Stored } from './semaphore.ts'
 import type { Waiter, WaitingRoom } from './waiting-room.ts'
 
 export interface HandOutDeps extends ChoreDeps {
@@ -20,20 +21,20 @@ export interface HandOutDeps extends ChoreDeps {
 /** A grant that cannot be confirmed within this is taken back. */
 const CONFIRM_MS = 5_000
 
+/** What it needs of its semaphore. */
+interface Here {
+  readonly commit: Commit
+  readonly stored: () => Stored | null
+}
+
 export class HandOut {
   readonly #deps: HandOutDeps
   readonly #scope: Scope
   readonly #room: WaitingRoom
   readonly #chores: Chores
-  readonly #semaphore: { commit(change: Change): Promise<Committed>; stored(): Stored | null }
+  readonly #semaphore: Here
 
-  constructor(
-    deps: HandOutDeps,
-    scope: Scope,
-    room: WaitingRoom,
-    chores: Chores,
-    semaphore: { commit(change: Change): Promise<Committed>; stored(): Stored | null },
-  ) {
+  constructor(deps: HandOutDeps, scope: Scope, room: WaitingRoom, chores: Chores, semaphore: Here) {
     this.#deps = deps
     this.#scope = scope
     this.#room = room
@@ -45,11 +46,12 @@ export class HandOut {
    *  granted to the same process is adopted. */
   start(state: State, index: number): void {
     for (const waiter of this.#room.all()) {
-      if (waiter.confirming || waiter.poll === null || !waiter.lease?.valid()) continue
+      if (waiter.confirming || waiter.lease === null) continue
       const hold = state.holds.find(
         ({ unit, key, phase }) => unit === waiter.ask.unit && key === waiter.ask.key && phase === 'acting',
       )
-      if (hold === undefined) continue
+      // A grant whose asker has gone is taken back; only who is here adopts one.
+      if (hold === undefined || (hold.id !== waiter.holdId && (waiter.poll === null || !waiter.lease.valid()))) continue
       const work = hold.id === waiter.holdId ? () => this.#confirm(waiter, hold, index) : () => this.#adopt(waiter, hold)
       waiter.confirming = true
       this.#chores.run(`confirm ${waiter.id}`, () => work().finally(() => (waiter.confirming = false)))

@@ -5,6 +5,7 @@ import { describe, type GroupScope, type Level, type Scope } from '../core/scope
 import { release as releaseChange } from '../core/semaphore.ts'
 import type { Action, Hold, Outcome } from '../core/state.ts'
 import type { Answer, Ask } from './ask.ts'
+import type { Change } from './changes.ts'
 import { createClusterView, groupOf, type ClusterView } from './cluster-view.ts'
 import { endLease, type LeaseDeps } from './lease.ts'
 import { createLockView, type LockView } from './lock-view.ts'
@@ -52,7 +53,7 @@ export interface Readiness {
   readonly missing: readonly string[]
 }
 
-/** How long a release or a renewal may take until the caller is told that Nomad does not answer. */
+/** How long a release may take until its caller is told that Nomad does not answer. */
 const CALL_MS = 10_000
 /** How many askers may wait at one replica. */
 const MAX_WAITERS = 20_000
@@ -103,7 +104,7 @@ export class Keeper {
     if (this.registry.waiting >= MAX_WAITERS)
       throw new Problem('overloaded', `${MAX_WAITERS} askers wait here already; ask another replica`)
     const { ask, semaphore } = await this.#resolve(input, signal)
-    return await semaphore.poll(ask, waitMs, signal)
+    return await semaphore.room.wait(ask, waitMs, () => semaphore.wake(), signal)
   }
 
   get leaseTtlMs(): number {
@@ -122,9 +123,8 @@ export class Keeper {
   async release(id: string, lease: string, outcome: Outcome, signal: AbortSignal): Promise<{ phase: 'observing' | 'over' }> {
     const { hold, semaphore } = await this.#held(id, lease, signal)
     const { path } = hold.lease
-    const { state, changed } = await this.#bounded(signal, () =>
-      semaphore.commit((now, policy, at) => releaseChange(now, id, path, outcome, policy, at)),
-    )
+    const change: Change = (now, policy, at) => releaseChange(now, id, path, outcome, policy, at)
+    const { state, changed } = await this.#ports.clock.within(CALL_MS, signal, (bounded) => semaphore.commit(change, bounded))
     void endLease(this.#leases, path, lease)
     if (!changed) throw leaseLost(id)
     this.#ports.meter.count('releases')
@@ -220,17 +220,6 @@ export class Keeper {
     const found = this.registry.findHold(id)
     if (found === null) throw unknownHold(id)
     return found
-  }
-
-  async #bounded<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const { clock } = this.#ports
-    return await clock.within(CALL_MS, signal, async (bounded) => {
-      const late = clock.sleep(2 * CALL_MS, bounded).catch(() => undefined)
-      const answer = await Promise.race([work().then((value) => ({ value })), late])
-      if (answer === undefined)
-        throw new Problem('nomad_unavailable', 'Nomad does not answer; it is tried on, and may be repeated')
-      return answer.value
-    })
   }
 
   /** The variable that proves that we can list operator locks at all. Whoever may write it puts it there once. */

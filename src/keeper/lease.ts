@@ -96,9 +96,8 @@ export async function endLease(deps: LeaseDeps, path: string, lockId: string): P
   const { variables, clock, log } = deps
   await clock
     .within(END_MS, undefined, async (signal) => {
-      await variables.release(path, lockId, signal)
-      const { variable } = await variables.get(path, undefined, signal)
-      if (variable !== null) await variables.remove(path, variable.modifyIndex, signal)
+      const released = await variables.release(path, lockId, signal)
+      if (released.kind === 'released') await variables.remove(path, released.index, signal)
     })
     .catch((error: unknown) => log.debug({ path, error: String(error) }, 'lease left to expire'))
 }

@@ -65,13 +65,14 @@ export interface Variables {
   /** Extends the lock to 2 × TTL from now. `lost`: it is not held under this ID any more, for good. May be repeated. */
   renew(path: string, lockId: string, signal?: AbortSignal): Promise<'renewed' | 'lost'>
   /** `not_held`: nothing to release. May be repeated. */
-  release(path: string, lockId: string, signal?: AbortSignal): Promise<'released' | 'not_held'>
+  release(path: string, lockId: string, signal?: AbortSignal): Promise<Released>
 }
 export interface LeaseLock {
   readonly id: string
   readonly ttlMs: number
   readonly delayMs: number
 }
+export type Released = { readonly kind: 'released'; readonly index: number } | { readonly kind: 'not_held' }
 export type Acquired = { readonly kind: 'acquired'; readonly index: number } | { readonly kind: 'taken' }
 
 /** Jobs and allocations. Throws NomadFault; what does not exist is null or empty. Reads are repeated inside. */

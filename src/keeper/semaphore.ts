@@ -1,6 +1,6 @@
 // One semaphore at one replica: read, decide, check-and-set, over and over. All that this replica wants to change is merged into
 // one write (group commit): a settled hold and the next grant are one. Any number of replicas run this for the same semaphore.
-import { admit, inOrder, type Candidate, type Look, type Wait } from '../core/admission.ts'
+import { admit, inOrder, type Candidate, type Look, type Plan, type Wait } from '../core/admission.ts'
 import { NO_GROUP } from '../core/budget.ts'
 import { Problem } from '../core/errors.ts'
 import { NomadFault } from '../core/nomad-fault.ts'
@@ -8,12 +8,12 @@ import { fallbackPolicy, sharedPolicy, type Policy, type ResolvedPolicy } from '
 import { isGroupScope, type Scope } from '../core/scope.ts'
 import { grant } from '../core/semaphore.ts'
 import { emptyState, MAX_HOLDS, type Baseline, type State } from '../core/state.ts'
-import type { Answer, Ask } from './ask.ts'
+import { Changes, type Commit } from './changes.ts'
 import { Chores } from './chores.ts'
 import { groupOf, type JobLook } from './cluster-view.ts'
 import { HandOut, type HandOutDeps } from './hand-out.ts'
 import { readSemaphore, semaphoreItems, type Items } from './records.ts'
-import { WaitingRoom, requestOf, type Poll, type Waiter } from './waiting-room.ts'
+import { WaitingRoom, requestOf, type Waiter } from './waiting-room.ts'
 
 /** The state as it was last seen. `at`: monotonic time at which that was asked for. */
 export interface Stored {
@@ -22,39 +22,24 @@ export interface Stored {
   readonly state: State | { readonly unreadable: string }
 }
 
-/** A change that somebody wants. It is applied to whatever is stored by then; see core/semaphore. */
-export type Change = (state: State, policy: Policy, now: number) => State
-interface Intent {
-  readonly change: Change
-  readonly at: number
-  readonly done: (result: Committed) => void
-  readonly fail: (error: unknown) => void
-}
-/** `changed` false: the change did not apply to the state, read after it was asked for. */
-export interface Committed {
-  readonly state: State
-  readonly index: number
-  readonly changed: boolean
-}
-
 /** A look at the group that is older than this admits nobody. */
 const LOOK_MS = 1_000
 const TICK_MS = 1_000
 const RETRY_MS = 500
-/** A poll that runs out while its grant is under way waits so much longer. */
-const GRANT_GRACE_MS = 5_000
 
 export class Semaphore {
   readonly scope: Scope
   readonly room: WaitingRoom
   readonly chores: Chores
+  /** Wants a change of the state; see Changes. */
+  readonly commit: Commit
   readonly #deps: HandOutDeps
   readonly #path: string
   readonly #changed: () => void
   #stored: Stored | null = null
+  readonly #changes: Changes
   readonly #handOut: HandOut
   #look: JobLook | null = null
-  #intents: Intent[] = []
   #headIsHere = false
   #wakeUp: (() => void) | null = null
   #awake = true
@@ -67,8 +52,9 @@ export class Semaphore {
     this.#path = deps.paths.semaphore(scope)
     this.room = new WaitingRoom(scope, deps.paths, deps.clock, deps.newId)
     this.chores = new Chores(deps, scope, this.room, () => this.wake())
-    const here = { commit: (change: Change) => this.commit(change), stored: () => this.#stored }
-    this.#handOut = new HandOut(deps, scope, this.room, this.chores, here)
+    this.#changes = new Changes(deps.clock, () => this.wake())
+    this.commit = (change, signal) => this.#changes.commit(change, signal)
+    this.#handOut = new HandOut(deps, scope, this.room, this.chores, { commit: this.commit, stored: () => this.#stored })
   }
 
   get stored(): Stored | null {
@@ -88,7 +74,7 @@ export class Semaphore {
   get isIdle(): boolean {
     const state = this.#stored?.state
     const quiet = state !== undefined && ('unreadable' in state || (state.holds.length === 0 && state.failures.length === 0))
-    return quiet && this.room.all().length === 0 && this.chores.queue.entries.size === 0 && this.#intents.length === 0
+    return quiet && this.room.all().length === 0 && this.chores.queue.entries.size === 0 && this.#changes.size === 0
   }
 
   /** Whether the head of the queue waits here, for a slot that somebody holds. */
@@ -115,42 +101,6 @@ export class Semaphore {
       items === null ? { index: 0, at, state: emptyState(this.scope, index) } : { index, at, state: readSemaphore(items) }
     this.#changed()
     this.wake()
-  }
-
-  /** Waits for a grant until `waitMs` is over; then says why it waits. Rejects with a Problem. The place is kept for a while. */
-  async poll(ask: Ask, waitMs: number, signal: AbortSignal): Promise<Answer> {
-    const { clock } = this.#deps
-    let answer: Answer | Problem | null = null
-    const over = new AbortController()
-    const poll: Poll = (given) => {
-      answer = given
-      over.abort()
-    }
-    const gone = () => over.abort()
-    signal.addEventListener('abort', gone, { once: true })
-    const waiter = this.room.enter(ask, poll)
-    this.wake()
-    const endsAt = clock.now() + waitMs
-    const latest = endsAt + GRANT_GRACE_MS
-    while (!over.signal.aborted) {
-      const now = clock.now()
-      if (now >= latest || (now >= endsAt && waiter.last !== null && !waiter.beingGranted && !waiter.confirming)) break
-      await clock.sleep(Math.max(endsAt - now, 50), over.signal).catch(() => undefined)
-    }
-    signal.removeEventListener('abort', gone)
-    this.room.pause(waiter, poll)
-    const result = (answer as Answer | Problem | null) ?? waiter.last
-    if (result instanceof Problem) throw result
-    if (result !== null) return result
-    throw new Problem('nomad_unavailable', 'Nomad gave no answer in time; the request keeps its place for a moment, ask again')
-  }
-
-  /** Commits a change. Resolves when it is written, or when the state, read after this call, shows that it does not apply. */
-  commit(change: Change): Promise<Committed> {
-    return new Promise((done, fail) => {
-      this.#intents.push({ change, at: this.#deps.clock.now(), done, fail })
-      this.wake()
-    })
   }
 
   /** The queue as it stands, with why each one waits, from a look at the group that begins now. */
@@ -180,7 +130,7 @@ export class Semaphore {
       }
     }
     const reason = new Problem('shutting_down', 'this replica is shutting down; ask another one')
-    for (const intent of this.#intents.splice(0)) intent.fail(reason)
+    this.#changes.fail(reason)
     for (const waiter of this.room.all()) waiter.poll?.(reason)
   }
 
@@ -193,7 +143,7 @@ export class Semaphore {
     const problem = denied
       ? new Problem('nomad_denied', `Nomad refuses to write ${this.#path}; see deploy/acl`, {}, error)
       : error
-    for (const intent of this.#intents.splice(0)) intent.fail(problem)
+    this.#changes.fail(problem)
   }
 
   async #sleep(signal: AbortSignal): Promise<void> {
@@ -215,36 +165,34 @@ export class Semaphore {
 
   /** One step: what is known, what is wanted, one write. */
   async #turn(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#deps
     const stored = this.#stored ?? (await this.#read(signal))
-    // They stay in the list until they are done: a turn that fails is simply turned again.
-    const intents = [...this.#intents]
     if ('unreadable' in stored.state) return this.#refuse(stored.state.unreadable)
     this.#dismiss()
     const { policy } = this.policy
-    const now = clock.wall()
-    let state = stored.state
-    const changed = intents.map(({ change }) => {
-      const before = state
-      state = change(before, policy, now)
-      return state !== before
-    })
-    // What does not apply may only be told from a state that was read after it was asked for.
-    if (intents.some(({ at }, i) => !changed[i] && at > stored.at)) {
+    const now = this.#deps.clock.wall()
+    const changes = this.#changes.apply(stored.state, stored.at, policy, now)
+    if (changes.unproved) {
       this.#stored = null
       return this.wake()
     }
-    const { ordered, plan } = this.#decide(state, policy, now)
-    for (const { candidate, slot, wasUp } of plan.grants) state = grant(state, this.#newHold(candidate.id, slot, wasUp), now)
+    const { ordered, plan } = this.#decide(changes.state, policy, now)
+    const state = this.#withGrants(changes.state, plan, now)
     const index = await this.#write(stored, state, signal)
     if (index === null) return this.wake()
-    this.#intents.splice(0, intents.length)
-    intents.forEach((intent, i) => intent.done({ state, index, changed: changed[i] as boolean }))
+    changes.settle(state, index)
     this.#headIsHere = state.holds.length > 0 && ordered[0] !== undefined && this.room.get(ordered[0].id) !== null
     this.room.explain(ordered, plan, state.holds)
     this.#handOut.start(state, index)
     this.chores.start(ordered, plan, policy.maxParallel === 0 ? MAX_HOLDS : policy.maxParallel, (this.#stored ?? stored).at)
     this.#refreshLook(this.room.all().length > 0)
+  }
+
+  /** The grants of the plan, as long as the state with them can be stored. */
+  #withGrants(before: State, plan: Plan, now: number): State {
+    return plan.grants.reduce((state, { candidate, slot, wasUp }) => {
+      const granted = grant(state, this.#newHold(candidate.id, slot, wasUp), now)
+      return semaphoreItems(granted) === null ? state : granted
+    }, before)
   }
 
   /** Whoever asks for an allocation that is stopping or gone need not wait. */
@@ -340,7 +288,7 @@ export class Semaphore {
   #refuse(why: string): void {
     const text = `the variable ${this.#path} cannot be used: ${why}. It is left as it is and the semaphore stays shut; mend or remove it`
     const problem = new Problem('state_unreadable', text)
-    for (const intent of this.#intents.splice(0)) intent.fail(problem)
+    this.#changes.fail(problem)
     for (const waiter of this.room.all()) this.room.tell(waiter, problem)
   }
 

@@ -9,7 +9,10 @@ import type { Paths } from './paths.ts'
 import type { Clock, NewId } from './ports.ts'
 import type { Entry, Queue } from './queue.ts'
 
-export type Poll = (answer: Answer | Problem) => void
+/** A poll that runs out while its grant is under way waits so much longer. */
+const GRANT_GRACE_MS = 5_000
+
+type Poll = (answer: Answer | Problem) => void
 
 /** One asking process that waits here. */
 export interface Waiter {
@@ -53,19 +56,48 @@ export class WaitingRoom {
     return this.#waiters.get(waiter.id) === waiter
   }
 
+  /** Waits for a grant until `waitMs` is over; then says why it waits. Rejects with a Problem. The place is kept for a while. `wake`
+   *  is called when the waiter is in. */
+  async wait(ask: Ask, waitMs: number, wake: () => void, signal: AbortSignal): Promise<Answer> {
+    const clock = this.#clock
+    let answer: Answer | Problem | null = null
+    const over = new AbortController()
+    const poll: Poll = (given) => {
+      answer = given
+      over.abort()
+    }
+    const gone = () => over.abort()
+    signal.addEventListener('abort', gone, { once: true })
+    const waiter = this.#enter(ask, poll)
+    wake()
+    const endsAt = clock.now() + waitMs
+    while (!over.signal.aborted) {
+      const now = clock.now()
+      const undecided = waiter.last === null || waiter.beingGranted || waiter.confirming
+      if (now >= endsAt + (undecided ? GRANT_GRACE_MS : 0)) break
+      await clock.sleep(Math.max(endsAt - now, 50), over.signal).catch(() => undefined)
+    }
+    signal.removeEventListener('abort', gone)
+    this.#pause(waiter, poll)
+    const result = (answer as Answer | Problem | null) ?? waiter.last
+    if (result === null)
+      throw new Problem('nomad_unavailable', 'Nomad gave no answer in time; the place is kept for a moment, ask again')
+    if (result instanceof Problem) throw result
+    return result
+  }
+
   /** The waiter of this asking process: the one that is here already, or a new one. The newest poll gets the answer. */
-  enter(ask: Ask, poll: Poll): Waiter {
+  #enter(ask: Ask, poll: Poll): Waiter {
     const id = waiterId(ask)
     const waiter = this.#waiters.get(id) ?? this.#newWaiter(id, ask)
-    if (waiter.poll !== null)
-      waiter.poll(waiter.last ?? new Problem('conflict', 'the same process asks twice at once; the newer call goes on'))
+    waiter.poll?.(new Problem('conflict', 'the same process has asked again; the newer call goes on'))
     waiter.poll = poll
     this.#waiters.set(id, waiter)
     return waiter
   }
 
   /** The poll ends without an answer for good; the place is kept for a while. */
-  pause(waiter: Waiter, poll: Poll): void {
+  #pause(waiter: Waiter, poll: Poll): void {
     if (waiter.poll !== poll) return
     waiter.poll = null
     waiter.absentSince = this.#clock.now()

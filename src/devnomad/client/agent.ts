@@ -1,0 +1,103 @@
+import type { Allocation } from '../cluster/shapes.ts'
+import { AllocationRun, type ClientReport, type RunSeams } from './allocation-run.ts'
+
+export interface AgentSeams extends Omit<RunSeams, 'changed'> {
+  /** How long after a change the servers hear of it: readers see the old state, and then a jump (facts §4). */
+  readonly lagMs: number
+  /** Tells the servers; false when they cannot listen now. */
+  readonly report: (reports: ReadonlyMap<string, ClientReport>) => boolean
+}
+
+/** The client agent of one node. `up`: the machine runs; `speaks`: the servers and we can talk to the agent. */
+export class Agent {
+  readonly name: string
+  readonly #seams: AgentSeams
+  readonly #runs = new Map<string, AllocationRun>()
+  readonly #dirty = new Set<AllocationRun>()
+  #reporting: (() => void) | undefined
+  #up = true
+  #silence: 'none' | 'refuses' | 'hangs' = 'none'
+
+  constructor(name: string, seams: AgentSeams) {
+    this.name = name
+    this.#seams = seams
+  }
+
+  /** How it answers calls: an agent that hangs lets its caller wait. */
+  get reachable(): 'yes' | 'refuses' | 'hangs' {
+    if (!this.#up) return 'refuses'
+    return this.#silence === 'none' ? 'yes' : this.#silence
+  }
+
+  /** The run of an allocation that is known here. */
+  run(id: string): AllocationRun | undefined {
+    return this.#runs.get(id)
+  }
+
+  get runs(): readonly AllocationRun[] {
+    return [...this.#runs.values()]
+  }
+
+  /** Brings what runs here in line with what the servers want. */
+  sync(wanted: readonly Allocation[]): void {
+    if (this.reachable !== 'yes') return
+    for (const alloc of wanted) {
+      const run = this.#runs.get(alloc.ID)
+      if (run === undefined && alloc.DesiredStatus === 'run' && alloc.ClientStatus === 'pending') this.#start(alloc)
+      if (run !== undefined && alloc.DesiredStatus !== 'run') run.stop()
+      run?.watchHealth()
+    }
+    const ids = new Set(wanted.map((alloc) => alloc.ID))
+    for (const [id, run] of this.#runs) {
+      if (ids.has(id)) continue
+      if (run.over) this.#runs.delete(id)
+      else run.stop()
+    }
+  }
+
+  /** The machine dies with all that runs on it. */
+  down(): void {
+    this.#up = false
+    this.#reporting?.()
+    this.#reporting = undefined
+    this.#dirty.clear()
+    for (const run of this.#runs.values()) run.vanish()
+    this.#runs.clear()
+  }
+
+  up(): void {
+    this.#up = true
+  }
+
+  /** The machine and its workloads go on, but the agent answers nobody and reports nothing. */
+  silence(how: 'refuses' | 'hangs'): void {
+    this.#silence = how
+  }
+
+  speak(): void {
+    this.#silence = 'none'
+    this.#schedule()
+  }
+
+  #start(alloc: Allocation): void {
+    const run = new AllocationRun(alloc, { ...this.#seams, changed: (changed) => this.#changed(changed) })
+    this.#runs.set(alloc.ID, run)
+    run.start()
+  }
+
+  #changed(run: AllocationRun): void {
+    this.#dirty.add(run)
+    this.#schedule()
+  }
+
+  #schedule(): void {
+    if (this.#dirty.size === 0) return
+    this.#reporting ??= this.#seams.timers.after(this.#seams.lagMs, () => {
+      this.#reporting = undefined
+      if (this.reachable !== 'yes') return
+      const reports = new Map([...this.#dirty].map((run) => [run.alloc.ID, run.report]))
+      if (this.#seams.report(reports)) this.#dirty.clear()
+      else this.#schedule()
+    })
+  }
+}

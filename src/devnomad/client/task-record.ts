@@ -1,0 +1,71 @@
+import { nanoseconds, timestamp, type TaskEvent, type TaskState } from '../cluster/shapes.ts'
+
+const EVENTS_KEPT = 10
+
+/** What a task's own node has written down of it, in the shape that the servers will be told. */
+export class TaskRecord {
+  readonly state: TaskState
+  readonly #wall: () => number
+
+  constructor(wall: () => number) {
+    this.#wall = wall
+    this.state = {
+      State: 'pending',
+      Failed: false,
+      Restarts: 0,
+      LastRestart: null,
+      StartedAt: null,
+      FinishedAt: null,
+      Paused: '',
+      Events: [],
+    }
+  }
+
+  /** Only the last ten are kept (facts §4). */
+  event(type: string, message: string, more: Partial<TaskEvent> = {}): void {
+    this.state.Events.push({
+      Details: {},
+      DiskLimit: 0,
+      DisplayMessage: message,
+      ExitCode: 0,
+      FailsTask: false,
+      KillTimeout: 0,
+      Message: '',
+      RestartReason: '',
+      Signal: 0,
+      StartDelay: 0,
+      Time: nanoseconds(this.#wall()),
+      Type: type,
+      ...more,
+    })
+    if (this.state.Events.length > EVENTS_KEPT) this.state.Events.shift()
+  }
+
+  started(): void {
+    this.event('Started', 'Task started by client')
+    this.state.State = 'running'
+    this.state.StartedAt = timestamp(this.#wall())
+  }
+
+  ended(exitCode: number, signal: number): void {
+    const message = signal === 0 ? `Exit Code: ${exitCode}` : `Exit Code: ${exitCode}, Signal: ${signal}`
+    const Details = { exit_code: String(exitCode), signal: String(signal), oom_killed: 'false' }
+    this.event('Terminated', message, { ExitCode: exitCode, Signal: signal, Details })
+  }
+
+  /** Counted when the old process is gone; StartedAt moves only with the new one. */
+  restarting(delay: string, delayNanoseconds: number): void {
+    const Details = { start_delay: String(delayNanoseconds) }
+    this.event('Restarting', `Task restarting in ${delay}`, { StartDelay: delayNanoseconds, Details })
+    this.state.State = 'pending'
+    this.state.Failed = false
+    this.state.Restarts += 1
+    this.state.LastRestart = timestamp(this.#wall())
+  }
+
+  dead(failed: boolean): void {
+    this.state.State = 'dead'
+    this.state.Failed = failed
+    this.state.FinishedAt = timestamp(this.#wall())
+  }
+}

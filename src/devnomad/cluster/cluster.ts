@@ -1,0 +1,201 @@
+import { Agent } from '../client/agent.ts'
+import type { ClientReport, WorkloadEvent } from '../client/allocation-run.ts'
+import type { DevConfig } from '../client/dev-config.ts'
+import type { Raft } from '../raft.ts'
+import type { Timers } from '../timers.ts'
+import { Drainer, type DrainSpec } from './drainer.ts'
+import { canonical, checkJob, sameSpec, type JobSpec } from './job-spec.ts'
+import { Scheduler } from './scheduler.ts'
+import { isClientTerminal, nanoseconds, type Allocation, type Job, type Node, type Task } from './shapes.ts'
+import { State } from './state.ts'
+
+export interface ClusterSeams {
+  readonly raft: Raft
+  readonly timers: Timers
+  readonly now: () => number
+  readonly wall: () => number
+  readonly newId: () => string
+  readonly lagMs: number
+  readonly leads: () => boolean
+  readonly observe: (event: WorkloadEvent) => void
+  /** The config of a task as it would be read now. */
+  readonly config: (alloc: Allocation, task: Task) => DevConfig
+}
+
+/** From a plan to the node that carries it out. */
+const PULL_MS = 50
+
+/** Servers and nodes together: every write to jobs, allocations and nodes goes through here. */
+export class Cluster {
+  readonly state: State
+  readonly #seams: ClusterSeams
+  readonly #scheduler: Scheduler
+  readonly #drainer: Drainer
+  readonly #agents = new Map<string, Agent>()
+
+  constructor(seams: ClusterSeams) {
+    this.#seams = seams
+    this.state = new State(seams.raft, seams.wall)
+    this.#scheduler = new Scheduler(this.state, { ...seams, planned: (nodes) => this.#planned(nodes) })
+    const evaluate = (namespace: string, job: string): unknown => this.#scheduler.evaluate(namespace, job)
+    this.#drainer = new Drainer(this.state, seams.timers, seams.wall, evaluate)
+  }
+
+  addNode(name: string): Node {
+    const index = this.state.commit('nodes')
+    const node: Node = {
+      ID: this.#seams.newId(),
+      Name: name,
+      Address: '127.0.0.1',
+      Datacenter: 'dc1',
+      NodeClass: '',
+      NodePool: 'default',
+      Status: 'ready',
+      StatusDescription: '',
+      SchedulingEligibility: 'eligible',
+      Drain: false,
+      DrainStrategy: null,
+      LastDrain: null,
+      CreateIndex: index,
+      ModifyIndex: index,
+    }
+    this.state.touchNode(node, index)
+    const { timers, now, wall, config, observe, lagMs } = this.#seams
+    const report = (reports: ReadonlyMap<string, ClientReport>): boolean => this.#reported(reports)
+    this.#agents.set(node.ID, new Agent(name, { timers, now, wall, config, observe, lagMs, report }))
+    this.#scheduler.unblock()
+    return node
+  }
+
+  agentOf(nodeId: string): Agent {
+    const agent = this.#agents.get(nodeId)
+    if (agent === undefined) throw new Error(`no node ${nodeId}`)
+    return agent
+  }
+
+  /** Registers a job, or a new version of it; the same spec again makes no new version. */
+  register(spec: JobSpec): { index: number; jobModifyIndex: number; evalId: string } {
+    const job = canonical(spec)
+    checkJob(job)
+    const before = this.state.job(job.Namespace, job.ID)
+    const index = this.state.commit('jobs', 'evals')
+    const evalId = this.#scheduler.evaluate(job.Namespace, job.ID)
+    if (before !== undefined && sameSpec(before, job)) {
+      return { index, jobModifyIndex: before.ModifyIndex, evalId }
+    }
+    job.CreateIndex = before?.CreateIndex ?? index
+    job.Version = before === undefined ? 0 : before.Version + 1
+    job.JobModifyIndex = index
+    job.SubmitTime = nanoseconds(this.#seams.wall())
+    job.Status = before?.Status ?? 'pending'
+    this.state.putJob(job, index)
+    return { index, jobModifyIndex: index, evalId }
+  }
+
+  /** Stops a job; with `purge` it is forgotten at once. Null: there is no such job. */
+  deregister(namespace: string, id: string, purge: boolean): { index: number; evalId: string } | null {
+    const before = this.state.job(namespace, id)
+    if (before === undefined) return null
+    const index = this.state.commit('jobs', 'evals', ...(purge ? (['allocs', 'deployments'] as const) : []))
+    if (purge) {
+      const nodes = new Set(this.state.allocsOf(namespace, id).map((alloc) => alloc.NodeID))
+      this.state.removeJob(before)
+      this.#planned(nodes)
+    } else {
+      const stopped: Job = { ...before, Stop: true, Version: before.Version + 1, JobModifyIndex: index }
+      this.state.putJob(stopped, index)
+    }
+    return { index, evalId: this.#scheduler.evaluate(namespace, id) }
+  }
+
+  /** Marks an allocation to be stopped and replaced. */
+  stopAllocation(alloc: Allocation): { index: number; evalId: string } {
+    const index = this.state.commit('allocs', 'evals')
+    Object.assign(alloc.DesiredTransition, { Migrate: true, Reschedule: false, NoShutdownDelay: false })
+    this.state.touchAlloc(alloc, index)
+    return { index, evalId: this.#scheduler.evaluate(alloc.Namespace, alloc.JobID) }
+  }
+
+  drain(node: Node, spec: DrainSpec | null, markEligible: boolean, meta: Record<string, string> | null): number {
+    const index = this.state.commit('nodes')
+    if (spec === null) this.#drainer.cancel(node, markEligible, index)
+    else this.#drainer.start(node, spec, meta, index)
+    this.#scheduler.unblock()
+    return index
+  }
+
+  eligible(node: Node, eligibility: 'eligible' | 'ineligible'): { index: number; evalIds: string[] | null } {
+    const changes = node.SchedulingEligibility !== eligibility
+    const index = this.state.commit('nodes')
+    node.SchedulingEligibility = eligibility
+    this.state.touchNode(node, index)
+    if (eligibility === 'ineligible') return { index, evalIds: null }
+    this.#scheduler.unblock()
+    return { index, evalIds: changes ? [this.#seams.newId()] : null }
+  }
+
+  /** The machine dies, and the servers have noticed. */
+  nodeDown(node: Node): void {
+    this.agentOf(node.ID).down()
+    node.Status = 'down'
+    this.state.touchNode(node, this.state.commit('nodes'))
+    for (const alloc of this.state.allocsOn(node.ID)) {
+      if (!isClientTerminal(alloc)) this.#scheduler.evaluate(alloc.Namespace, alloc.JobID)
+    }
+  }
+
+  nodeUp(node: Node): void {
+    this.agentOf(node.ID).up()
+    node.Status = 'ready'
+    this.state.touchNode(node, this.state.commit('nodes'))
+    this.#planned(new Set([node.ID]))
+    this.#scheduler.unblock()
+  }
+
+  /** The agent can be talked to again. */
+  nodeSpeaks(node: Node): void {
+    this.agentOf(node.ID).speak()
+    this.#planned(new Set([node.ID]))
+  }
+
+  #planned(nodeIds: ReadonlySet<string>): void {
+    for (const id of nodeIds) {
+      this.#seams.timers.after(PULL_MS, () => this.#agents.get(id)?.sync(this.state.allocsOn(id)))
+    }
+    this.#drainer.look()
+  }
+
+  // What a client says of its allocations: one entry for all of them.
+  #reported(reports: ReadonlyMap<string, ClientReport>): boolean {
+    if (!this.#seams.leads()) return false
+    const known = [...reports].flatMap(([id, report]) => {
+      const alloc = this.state.allocs.get(id)
+      return alloc === undefined || alloc.ClientStatus === 'lost' ? [] : [{ alloc, report }]
+    })
+    if (known.length === 0) return true
+    const index = this.state.commit('allocs')
+    for (const { alloc, report } of known) this.#apply(alloc, report, index)
+    this.#drainer.look()
+    return true
+  }
+
+  #apply(alloc: Allocation, report: ClientReport, index: number): void {
+    const failed = report.status === 'failed' && alloc.ClientStatus !== 'failed'
+    const over = isClientTerminal({ ...alloc, ClientStatus: report.status }) && !isClientTerminal(alloc)
+    alloc.ClientStatus = report.status
+    alloc.ClientDescription = report.description
+    alloc.TaskStates = report.tasks
+    if (report.health !== null && alloc.DeploymentStatus?.Healthy !== report.health.healthy) {
+      const { healthy, at } = report.health
+      alloc.DeploymentStatus = { Canary: false, Healthy: healthy, ModifyIndex: index, Timestamp: at }
+      this.#scheduler.deployments.judged(alloc, healthy, index)
+    }
+    this.state.touchAlloc(alloc, index)
+    const job = this.state.job(alloc.Namespace, alloc.JobID)
+    if (failed || (over && alloc.DesiredStatus === 'run')) this.#scheduler.evaluate(alloc.Namespace, alloc.JobID)
+    if (job !== undefined && job.Status !== this.state.statusOf(job)) {
+      job.Status = this.state.statusOf(job)
+      this.state.putJob(job, index)
+    }
+  }
+}

@@ -1,0 +1,211 @@
+import { isDeepStrictEqual } from 'node:util'
+import { Refusal } from '../http/exchange.ts'
+import { listed } from '../variables/rules.ts'
+import type { Group, Job, Migrate, ReschedulePolicy, RestartPolicy, Service, Task, Update } from './shapes.ts'
+
+type Partly<T> = { [K in keyof T]?: Loose<T[K]> | null | undefined }
+type Loose<T> = T extends readonly string[]
+  ? T
+  : T extends readonly (infer E)[]
+    ? readonly Partly<E>[]
+    : T extends Record<string, unknown>
+      ? T
+      : T extends object
+        ? Partly<T>
+        : T
+
+/** A job as somebody sends it, in Nomad's JSON: anything but its ID may be missing, and there may be more than is known here. */
+export interface JobSpec {
+  readonly ID: string
+  readonly Namespace?: string | null
+  readonly TaskGroups?: readonly object[] | null
+  readonly [field: string]: unknown
+}
+
+const SECOND = 1e9
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
+
+/** Fills in what Nomad fills in when a job is registered (measured; empty fields that nothing here reads are left out). */
+export function canonical(spec: JobSpec): Job {
+  const raw = spec as Partly<Job>
+  const type = raw.Type ?? 'service'
+  const update = type === 'batch' || type === 'sysbatch' ? null : (raw as { Update?: Partly<Update> }).Update
+  return {
+    AllAtOnce: false,
+    Dispatched: false,
+    NomadTokenID: '',
+    ParameterizedJob: null,
+    ParentID: '',
+    Periodic: null,
+    Region: 'global',
+    StatusDescription: '',
+    ...without(raw),
+    Update: {
+      AutoPromote: false,
+      AutoRevert: false,
+      Canary: 0,
+      HealthCheck: '',
+      HealthyDeadline: 0,
+      MaxParallel: update === null ? 0 : (update?.MaxParallel ?? 1),
+      MinHealthyTime: 0,
+      ProgressDeadline: 0,
+      Stagger: update === null ? 0 : 30 * SECOND,
+    },
+    ID: raw.ID ?? '',
+    Name: raw.Name ?? raw.ID ?? '',
+    Namespace: raw.Namespace || 'default',
+    Type: type,
+    Priority: raw.Priority ?? 50,
+    Datacenters: raw.Datacenters ?? ['*'],
+    NodePool: raw.NodePool || 'default',
+    Meta: raw.Meta ?? null,
+    TaskGroups: (raw.TaskGroups ?? []).map((group) => canonicalGroup(group, type, update)),
+    Stop: raw.Stop ?? false,
+    Stable: false,
+    Status: 'pending',
+    Version: 0,
+    SubmitTime: 0,
+    CreateIndex: 0,
+    ModifyIndex: 0,
+    JobModifyIndex: 0,
+  } as unknown as Job
+}
+
+/** Throws what Nomad answers to a job that cannot be. */
+export function checkJob(job: Job): void {
+  const wrong: string[] = []
+  if (job.ID === '') wrong.push('Missing job ID')
+  if (job.TaskGroups.length === 0) wrong.push('Missing job task groups')
+  for (const group of job.TaskGroups) {
+    if (group.Tasks.length === 0) wrong.push(`Task group ${group.Name} validation failed: Missing tasks for task group`)
+  }
+  if (wrong.length > 0) throw new Refusal(500, listed(wrong))
+}
+
+function canonicalGroup(raw: Partly<Group>, type: Job['Type'], jobUpdate: Partly<Update> | null | undefined): Group {
+  const restart: RestartPolicy = {
+    ...(type === 'batch' || type === 'sysbatch'
+      ? { Attempts: 3, Delay: 15 * SECOND, Interval: 24 * HOUR, Mode: 'fail', RenderTemplates: false }
+      : { Attempts: 2, Delay: 15 * SECOND, Interval: 30 * MINUTE, Mode: 'fail', RenderTemplates: false }),
+    ...without(raw.RestartPolicy),
+  }
+  return {
+    EphemeralDisk: { Migrate: false, SizeMB: 300, Sticky: false },
+    Networks: null,
+    PreventRescheduleOnLost: false,
+    ...without(raw),
+    Name: raw.Name ?? '',
+    Count: raw.Count ?? 1,
+    Meta: raw.Meta ?? null,
+    Services: services(raw.Services),
+    RestartPolicy: restart,
+    ReschedulePolicy: reschedule(raw.ReschedulePolicy, type),
+    Update: updateOf(raw.Update, type, jobUpdate),
+    Migrate: type === 'service' ? { ...MIGRATE, ...without(raw.Migrate) } : null,
+    Tasks: (raw.Tasks ?? []).map((task) => canonicalTask(task, restart)),
+  } as Group
+}
+
+function canonicalTask(raw: Partly<Task>, restart: RestartPolicy): Task {
+  return {
+    Env: null,
+    Identities: null,
+    Identity: { Audience: ['nomadproject.io'], Env: false, File: false, Name: 'default', TTL: 0 },
+    KillTimeout: 5 * SECOND,
+    Leader: false,
+    LogConfig: { Disabled: false, MaxFileSizeMB: 10, MaxFiles: 10 },
+    Resources: { CPU: 100, Cores: 0, DiskMB: 0, IOPS: 0, MemoryMB: 300, MemoryMaxMB: 0, SecretsMB: 0 },
+    ShutdownDelay: 0,
+    Templates: null,
+    Vault: null,
+    ...without(raw),
+    Name: raw.Name ?? '',
+    Driver: raw.Driver ?? 'dev',
+    Config: raw.Config ?? null,
+    Lifecycle: raw.Lifecycle ? { Hook: raw.Lifecycle.Hook, Sidecar: raw.Lifecycle.Sidecar ?? false } : null,
+    Services: services(raw.Services),
+    RestartPolicy: { ...restart, ...without(raw.RestartPolicy) },
+    Meta: raw.Meta ?? null,
+  } as Task
+}
+
+function services(raw: readonly Partly<Service>[] | null | undefined): Service[] | null {
+  if (raw == null) return null
+  return raw.map((service) => {
+    const onUpdate = service.OnUpdate || 'require_healthy'
+    return {
+      ...without(service),
+      Name: service.Name ?? '',
+      Provider: service.Provider || 'consul',
+      OnUpdate: onUpdate,
+      Checks:
+        service.Checks?.map((check) => ({
+          ...check,
+          Interval: check.Interval || 10 * SECOND,
+          OnUpdate: check.OnUpdate || onUpdate,
+        })) ?? null,
+    } as Service
+  })
+}
+
+const MIGRATE: Migrate = { MaxParallel: 1, HealthCheck: 'checks', MinHealthyTime: 10 * SECOND, HealthyDeadline: 5 * MINUTE }
+const UPDATE = {
+  AutoPromote: false,
+  AutoRevert: false,
+  Canary: 0,
+  HealthCheck: 'checks',
+  HealthyDeadline: 5 * MINUTE,
+  MaxParallel: 1,
+  MinHealthyTime: 10 * SECOND,
+  ProgressDeadline: 10 * MINUTE,
+  Stagger: 30 * SECOND,
+}
+
+// A group without an update block has one all the same, unless it is batch (facts §6).
+function updateOf(
+  raw: Partly<Update> | null | undefined,
+  type: Job['Type'],
+  job: Partly<Update> | null | undefined,
+): Update | null {
+  if (type === 'batch' || type === 'sysbatch') return null
+  return { ...UPDATE, ...nonZero(job), ...without(raw) }
+}
+
+function reschedule(raw: Partly<ReschedulePolicy> | null | undefined, type: Job['Type']): ReschedulePolicy | null {
+  if (type === 'system' || type === 'sysbatch') return null
+  const base: ReschedulePolicy =
+    type === 'batch'
+      ? { Attempts: 1, Delay: 5 * SECOND, DelayFunction: 'constant', Interval: 24 * HOUR, MaxDelay: 0, Unlimited: false }
+      : { Attempts: 0, Delay: 30 * SECOND, DelayFunction: 'exponential', Interval: 0, MaxDelay: HOUR, Unlimited: true }
+  return { ...base, ...without(raw) }
+}
+
+/** What is really said: fields that are null or undefined are not. */
+function without<T extends object>(raw: T | null | undefined): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(raw ?? {}).filter(([, value]) => value != null)) as {
+    [K in keyof T]?: NonNullable<T[K]>
+  }
+}
+
+// The job's update block comes back with zeros for what it did not say.
+function nonZero(raw: Partly<Update> | null | undefined): Partial<Update> {
+  return Object.fromEntries(Object.entries(raw ?? {}).filter(([, value]) => value !== 0 && value !== '' && value != null))
+}
+
+/** Whether running allocations must be replaced for the new spec; otherwise they are updated in place. */
+export function isDestructive(before: Job, after: Job, group: string): boolean {
+  const view = (job: Job): unknown => {
+    const { Tasks, Services, Meta } = job.TaskGroups.find((candidate) => candidate.Name === group) ?? {}
+    return [Tasks, Services, Meta, job.Meta]
+  }
+  return !isDeepStrictEqual(view(before), view(after))
+}
+
+/** Whether two registrations say the same. */
+export function sameSpec(a: Job, b: Job): boolean {
+  const spec = (job: Job): unknown => ({ ...job, ...NOT_SPEC })
+  return isDeepStrictEqual(spec(a), spec(b))
+}
+
+const NOT_SPEC = { Stable: 0, Status: 0, Version: 0, SubmitTime: 0, CreateIndex: 0, ModifyIndex: 0, JobModifyIndex: 0 }

@@ -1,0 +1,92 @@
+import { LeaderLost } from '../raft.ts'
+import { ConnectionLost, Refusal, text, type Answer, type Call, type Request } from './exchange.ts'
+import type { AllocationRoutes } from './allocation-routes.ts'
+import type { JobRoutes } from './job-routes.ts'
+import type { NodeRoutes } from './node-routes.ts'
+import type { SystemRoutes } from './system-routes.ts'
+import type { VariableRoutes } from './variable-routes.ts'
+
+export interface Routes {
+  readonly variables: VariableRoutes
+  readonly jobs: JobRoutes
+  readonly allocations: AllocationRoutes
+  readonly nodes: NodeRoutes
+  readonly system: SystemRoutes
+}
+
+type Route = (call: Call, rest: string) => Answer | Promise<Answer>
+
+/** Which URL is whose. What ends in a slash takes all below it; the longest match wins. */
+export class Router {
+  readonly #exact: ReadonlyMap<string, Route>
+  readonly #below: readonly [string, Route][]
+
+  constructor({ variables, jobs, allocations, nodes, system }: Routes) {
+    this.#exact = new Map<string, Route>([
+      ['/v1/vars', (call) => variables.list(call)],
+      ['/v1/jobs', (call) => jobs.all(call)],
+      ['/v1/allocations', (call) => allocations.all(call)],
+      ['/v1/nodes', (call) => nodes.all(call)],
+      ['/v1/namespaces', (call) => system.namespaces(call)],
+      ['/v1/namespace', (call) => system.namespace(call, '')],
+      ['/v1/status/leader', () => system.leader()],
+      ['/v1/agent/self', () => system.self()],
+      ['/v1/operator/autopilot/health', () => system.autopilot()],
+      ['/.well-known/jwks.json', () => system.keys()],
+    ])
+    this.#below = [
+      ['/v1/var/', (call, rest) => variables.one(call, rest)],
+      ['/v1/job/', (call, rest) => jobs.one(call, rest)],
+      ['/v1/allocation/', (call, rest) => allocations.one(call, rest)],
+      ['/v1/client/allocation/', (call, rest) => allocations.client(call, rest)],
+      ['/v1/node/', (call, rest) => nodes.one(call, rest)],
+      ['/v1/namespace/', (call, rest) => system.namespace(call, rest)],
+    ]
+  }
+
+  async answer(request: Request): Promise<Answer> {
+    const { pathname, search, query } = split(request.path)
+    const clean = cleaned(pathname)
+    if (clean !== pathname) {
+      return { status: 307, headers: { Location: clean.split('/').map(encodeURIComponent).join('/') + search }, body: '' }
+    }
+    const call: Call = { method: request.method, path: pathname, query, body: request.body ?? '', signal: request.signal }
+    const exact = this.#exact.get(pathname)
+    if (exact !== undefined) return answered(() => exact(call, ''))
+    const below = this.#below.find(([prefix]) => pathname.startsWith(prefix))
+    if (below !== undefined) return answered(() => below[1](call, pathname.slice(below[0].length)))
+    return { status: 404, headers: {}, body: '' }
+  }
+}
+
+async function answered(work: () => Answer | Promise<Answer>): Promise<Answer> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof Refusal) return text(error.status, error.message, error.headers)
+    if (error instanceof LeaderLost) return text(500, error.message)
+    throw error
+  }
+}
+
+/** Path and query of a request line, the path decoded once. */
+export function split(path: string): { pathname: string; search: string; query: URLSearchParams } {
+  const at = path.indexOf('?')
+  const raw = at === -1 ? path : path.slice(0, at)
+  const search = at === -1 ? '' : path.slice(at)
+  try {
+    return { pathname: decodeURIComponent(raw), search, query: new URLSearchParams(search) }
+  } catch {
+    throw new ConnectionLost()
+  }
+}
+
+// Go's mux sends a path with empty or dotted parts elsewhere; a slash at the end stays.
+function cleaned(pathname: string): string {
+  const parts: string[] = []
+  for (const part of pathname.split('/')) {
+    if (part === '..') parts.pop()
+    else if (part !== '' && part !== '.') parts.push(part)
+  }
+  return `/${parts.join('/')}${pathname.endsWith('/') && parts.length > 0 ? '/' : ''}`
+}

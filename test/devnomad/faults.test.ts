@@ -1,0 +1,83 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Answer } from '../../src/devnomad/devnomad.ts'
+import { DevNomadClient, isOver } from '../support/devnomad-client.ts'
+
+describe('faults', () => {
+  let client: DevNomadClient
+  const set = (): Promise<Answer> => client.ask('PUT', '/v1/var/a', { Items: { a: '1' } })
+  const exists = async (): Promise<boolean> => (await client.ask('GET', '/v1/var/a')).status === 200
+  const writes = (request: { method: string }): boolean => request.method === 'PUT'
+
+  beforeEach(() => {
+    client = new DevNomadClient()
+  })
+  afterEach(() => client.close())
+
+  it('a dropped request is not done', async () => {
+    client.nomad.faults.next(writes, { kind: 'drop' })
+    await expect(set()).rejects.toMatchObject({ code: 'ECONNRESET' })
+    expect(await exists()).toBe(false)
+  })
+
+  it('a dropped answer leaves the write done', async () => {
+    client.nomad.faults.next(writes, { kind: 'drop-answer' })
+    await expect(set()).rejects.toMatchObject({ code: 'ECONNRESET' })
+    expect(await exists()).toBe(true)
+  })
+
+  it('a delayed request is done later, although its caller has given up', async () => {
+    const caller = new AbortController()
+    client.nomad.faults.next(writes, { kind: 'delay', ms: 5_000 })
+    const late = client.ask('PUT', '/v1/var/a', { Items: { a: '1' } }, caller.signal)
+    caller.abort(new Error('enough'))
+    await expect(late).rejects.toThrow('enough')
+    expect(await exists()).toBe(false)
+    await client.clock.advance(5_000)
+    expect(await exists()).toBe(true)
+  })
+
+  it('an answer can be put in the place of the real one, so many times', async () => {
+    client.nomad.faults.next(writes, { kind: 'answer', status: 500, body: 'rpc error: EOF' }, 2)
+    expect((await set()).body).toBe('rpc error: EOF')
+    expect((await set()).status).toBe(500)
+    expect((await set()).status).toBe(200)
+  })
+
+  it('without a leader writes and reads fail, and stale reads do not', async () => {
+    await set()
+    client.nomad.leader.fail(3_600)
+    expect(await set()).toMatchObject({ status: 500, body: 'No cluster leader' })
+    expect((await client.ask('GET', '/v1/var/a')).status).toBe(500)
+    expect((await client.ask('GET', '/v1/var/a?stale')).status).toBe(200)
+    await client.clock.advance(3_600)
+    expect((await set()).status).toBe(200)
+  })
+
+  it('a stalled leader does late what was asked meanwhile', async () => {
+    client.nomad.leader.stall(10_000)
+    const late = set()
+    await client.clock.advance(9_999)
+    expect(await isOver(late)).toBe(false)
+    await client.clock.advance(1)
+    expect((await late).status).toBe(200)
+  })
+
+  it('the last requests are on record when asked for', async () => {
+    client.nomad.record(2)
+    await set()
+    await client.ask('GET', '/v1/vars')
+    await client.ask('GET', '/v1/var/none')
+    expect(client.nomad.calls).toEqual([
+      { at: 0, method: 'GET', path: '/v1/vars', status: 200 },
+      { at: 0, method: 'GET', path: '/v1/var/none', status: 404 },
+    ])
+  })
+
+  it('over HTTP a dropped connection is a broken one', async () => {
+    const server = await client.nomad.listen()
+    client.nomad.faults.next(() => true, { kind: 'drop' })
+    await expect(fetch(`${server.address}/v1/vars`)).rejects.toMatchObject({ cause: { code: 'UND_ERR_SOCKET' } })
+    expect((await fetch(`${server.address}/v1/vars`)).status).toBe(200)
+    await server.close()
+  })
+})

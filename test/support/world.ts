@@ -1,0 +1,209 @@
+import { DevNomad, type JobSpec } from '../../src/devnomad/devnomad.ts'
+import type { Ask, Answer, Granted, Waiting } from '../../src/keeper/ask.ts'
+import { Keeper, type AskInput } from '../../src/keeper/keeper.ts'
+import type { Cluster, Log, Variables } from '../../src/keeper/ports.ts'
+import { Problem } from '../../src/core/errors.ts'
+import type { State } from '../../src/core/state.ts'
+import { createCluster } from '../../src/nomad/cluster.ts'
+import { createNomadClient } from '../../src/nomad/client.ts'
+import { SendFault, type Send } from '../../src/nomad/transport.ts'
+import { createVariables } from '../../src/nomad/variables.ts'
+import { ManualClock } from './manual-clock.ts'
+import { sequentialIds } from './sequential-ids.ts'
+
+export type { Ask, Answer, Granted, Waiting }
+
+/** Requests go straight into devnomad: no sockets, so everything happens in virtual time. */
+export function sendTo(nomad: DevNomad): Send {
+  return async ({ method, path, headers, body, signal }) => {
+    try {
+      const answer = await nomad.handle({ method, path, headers, ...(body === undefined ? {} : { body }), signal })
+      const { status, body: text } = answer
+      const found = new Map(Object.entries(answer.headers).map(([name, value]) => [name.toLowerCase(), value]))
+      return { status, headers: (name) => found.get(name.toLowerCase()) ?? null, body: text }
+    } catch (error) {
+      if (signal.aborted) throw signal.reason
+      throw new SendFault('unknown', String(error))
+    }
+  }
+}
+
+export interface WorldOptions {
+  readonly allocations?: number
+  readonly maxParallel?: number
+  readonly minHealthyTime?: number
+  readonly healthyDeadline?: number
+  readonly meta?: Record<string, string>
+  readonly startAfter?: string
+  readonly healthyAfter?: string
+  readonly checks?: boolean
+  readonly type?: string
+}
+
+const SECOND = 1e9
+
+export function groupOfDev(options: WorldOptions = {}, name = 'api') {
+  const { allocations = 5, maxParallel = 1, minHealthyTime = 2, healthyDeadline = 60 } = options
+  const service = {
+    Name: 'web',
+    Provider: 'nomad',
+    Checks: [{ Name: 'up', Type: 'http', Path: '/', Interval: SECOND, Timeout: SECOND }],
+  }
+  const config = { start_after: options.startAfter ?? '0s', healthy_after: options.healthyAfter ?? '2s' }
+  return {
+    Name: name,
+    Count: allocations,
+    Meta: options.meta ?? null,
+    Update: {
+      MaxParallel: maxParallel,
+      HealthCheck: 'checks',
+      MinHealthyTime: minHealthyTime * SECOND,
+      HealthyDeadline: healthyDeadline * SECOND,
+      ProgressDeadline: 600 * SECOND,
+    },
+    RestartPolicy: { Attempts: 10, Delay: SECOND, Interval: 600 * SECOND, Mode: 'delay' },
+    Services: options.checks === false ? [] : [service],
+    Tasks: [{ Name: 'app', Driver: 'dev', Config: config }],
+  }
+}
+
+export function jobOfDev(options: WorldOptions = {}, id = 'web'): JobSpec {
+  return { ID: id, Type: options.type ?? 'service', TaskGroups: [groupOfDev(options)] } as unknown as JobSpec
+}
+
+/** One cluster in virtual time: devnomad, a job `web` with the group `api`, and replicas. */
+export class World {
+  readonly clock = new ManualClock()
+  readonly newId = sequentialIds()
+  readonly nomad = new DevNomad({ clock: this.clock, newId: this.newId })
+  readonly logs: { level: string; fields: object; text: string }[] = []
+  readonly variables: Variables
+  readonly cluster: Cluster
+  readonly replicas: Keeper[] = []
+
+  constructor() {
+    const ports = this.#ports()
+    this.variables = ports.variables
+    this.cluster = ports.cluster
+  }
+
+  async withJob(options: WorldOptions = {}): Promise<this> {
+    this.nomad.registerJob(jobOfDev(options))
+    await this.until(
+      async () => !(await this.cluster.deploying('default', 'web')) && (await this.allocations()).length > 0,
+      600_000,
+    )
+    return this
+  }
+
+  async replica(): Promise<Keeper> {
+    const { variables, cluster } = this.#ports()
+    const { clock, newId } = this
+    const meter = { count: () => undefined }
+    const keeper = new Keeper(
+      { variables, cluster, clock, newId, log: this.#log(), meter },
+      {
+        prefix: 'lockkeeper',
+        namespace: 'default',
+        name: `replica-${this.replicas.length}`,
+        leaseTtlMs: 15_000,
+      },
+    )
+    this.replicas.push(keeper)
+    await this.soon(keeper.start())
+    await this.until(async () => keeper.locks.canList(), 10_000)
+    return keeper
+  }
+
+  async allocations(job = 'web'): Promise<string[]> {
+    const all = await this.cluster.allocations('default', job)
+    return all
+      .filter(({ desired }) => desired === 'run')
+      .map(({ id, name }) => ({ id, name }))
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+      .map(({ id }) => id)
+  }
+
+  /** Moves time on in small steps until the promise has an answer. */
+  async soon<T>(work: Promise<T>, boundMs = 120_000): Promise<T> {
+    let over = false
+    const watched = work.finally(() => (over = true))
+    watched.catch(() => undefined)
+    for (let waited = 0; !over && waited < boundMs; waited += 50) await this.clock.advance(waited === 0 ? 0 : 50)
+    if (!over) throw new Error(`no answer within ${boundMs} ms of virtual time`)
+    return await watched
+  }
+
+  async until(holds: () => Promise<boolean>, boundMs = 120_000): Promise<void> {
+    for (let waited = 0; waited <= boundMs; waited += 100) {
+      if (await this.soon(holds())) return
+      await this.clock.advance(100)
+    }
+    throw new Error(`not so within ${boundMs} ms of virtual time`)
+  }
+
+  async granted(keeper: Keeper, ask: AskInput, waitMs = 120_000): Promise<Granted> {
+    const answer = await this.soon(keeper.acquire(ask, waitMs, new AbortController().signal), waitMs + 10_000)
+    if (answer.kind !== 'granted') throw new Error(`it waits: ${answer.wait.kind} ${answer.wait.detail}`)
+    return answer
+  }
+
+  async waits(keeper: Keeper, ask: AskInput, waitMs = 0): Promise<Waiting> {
+    const answer = await this.soon(keeper.acquire(ask, waitMs, new AbortController().signal), waitMs + 10_000)
+    if (answer.kind !== 'waiting') throw new Error('it was granted')
+    return answer
+  }
+
+  async restart(allocation: string): Promise<void> {
+    const { status } = await this.soon(
+      this.nomad.handle({ method: 'PUT', path: `/v1/client/allocation/${allocation}/restart`, body: '{}' }),
+    )
+    if (status !== 200) throw new Error(`restart: ${status}`)
+  }
+
+  async state(scope: object = { namespace: 'default', job: 'web', group: 'api' }): Promise<State> {
+    const path = (this.replicas[0] as Keeper).paths.semaphore(scope as never)
+    const { variable } = await this.soon(this.variables.get(path))
+    return JSON.parse(variable?.items['state'] ?? 'null') as State
+  }
+
+  problems(): string[] {
+    return this.logs
+      .filter(({ level }) => level === 'warn' || level === 'error')
+      .map(({ fields, text }) => `${text} ${JSON.stringify(fields)}`)
+  }
+
+  async close(): Promise<void> {
+    for (const keeper of this.replicas) await this.soon(keeper.stop())
+    this.nomad.close()
+    await this.clock.advance(0)
+    if (this.clock.pending > 0) throw new Error(`${this.clock.pending} timers are left`)
+  }
+
+  #ports() {
+    const settings = { addresses: ['http://devnomad'], namespace: 'default', token: {}, tls: { skipVerify: false } }
+    const client = createNomadClient({
+      send: sendTo(this.nomad),
+      clock: this.clock,
+      settings,
+      readTokenFile: async () => '',
+      random: () => 0.5,
+    })
+    return { variables: createVariables(client), cluster: createCluster(client) }
+  }
+
+  #log(): Log {
+    const at = (level: string) => (fields: object, text: string) => void this.logs.push({ level, fields, text })
+    return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+  }
+}
+
+export async function problemOf(work: Promise<unknown>): Promise<Problem> {
+  try {
+    await work
+  } catch (error) {
+    if (error instanceof Problem) return error
+    throw error
+  }
+  throw new Error('it went well')
+}
