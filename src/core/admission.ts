@@ -66,11 +66,13 @@ export function admit(state: State, ordered: readonly Candidate[], look: Look, p
   const next = new Set<string>()
   for (const candidate of ordered) {
     const failure = state.failures.find(({ unit, place }) => unit === candidate.unit || place === candidate.place)
+    // One that has failed and is not healthy yet is unavailable itself: it costs nothing more, whatever the servers see.
+    const wasUp = failure === undefined && isUp(candidate)
     const wait =
       ownHold(candidate, held) ??
       shut(state, failure !== undefined, look, policy) ??
       tooSoon(taken.lastGrantAt, policy, now) ??
-      full(candidate, isUp(candidate), taken, look, policy)
+      full(candidate, wasUp, taken, look, policy)
     if (wait !== null) {
       waits.set(candidate.id, wait)
       continue
@@ -81,7 +83,7 @@ export function admit(state: State, ordered: readonly Candidate[], look: Look, p
     taken.lastGrantAt = now
     held.set(candidate.unit, candidate.id)
     if (candidate.ready) {
-      grants.push({ candidate, slot, wasUp: isUp(candidate) })
+      grants.push({ candidate, slot, wasUp })
     } else {
       waits.set(candidate.id, { kind: 'full', detail: 'it is next and is being granted' })
       next.add(candidate.id)

@@ -12,7 +12,8 @@ export interface Unit {
 
 export interface GroupView {
   readonly units: readonly Unit[]
-  /** Places that are not up, with the reason. A missing allocation has a place too: `missing #1`. */
+  /** Places that are not up, with the reason. A missing allocation has the place where Nomad would put it: held or failed
+   *  there, it counts once. */
   readonly down: ReadonlyMap<string, string>
 }
 
@@ -31,9 +32,11 @@ export function groupView(job: Job, group: GroupSpec, allocations: readonly Allo
   // A node that is away has an old and a new allocation at one place: the place is up when either is.
   const upAt = new Set(units.filter(({ up }) => up).map(({ place }) => place))
   const down = new Map(units.filter(({ place }) => !upAt.has(place)).map(({ place, why }) => [place, why]))
-  const missing = system ? 0 : group.count - new Set(units.map(({ place }) => place)).size
-  for (let n = 1; n <= missing; n++)
-    down.set(`missing #${n}`, `only ${group.count - missing} of ${group.count} allocations are there`)
+  const there = new Set(units.map(({ place }) => place))
+  const missing = system ? 0 : Math.max(0, group.count - there.size)
+  const names = Array.from({ length: group.count }, (_, n) => `${job.id}.${group.name}[${n}]`).filter((name) => !there.has(name))
+  for (const name of names.slice(0, missing))
+    down.set(name, `${name} is missing: ${there.size} of ${group.count} allocations are there`)
   return { units, down }
 }
 
@@ -59,5 +62,6 @@ export function whyDown(allocation: Allocation, group: GroupSpec): string | null
 /** Whether Nomad wants it to run and it may still do so: it has not ended, or nothing has taken its place yet. */
 function shouldRun(allocation: Allocation): boolean {
   if (allocation.desired !== 'run') return false
+  if (allocation.client === 'failed') return allocation.next === null
   return allocation.client === 'pending' || allocation.client === 'running' || allocation.client === 'unknown'
 }

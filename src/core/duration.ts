@@ -9,6 +9,8 @@ const UNITS: Readonly<Record<string, number>> = {
   m: 60_000,
   h: 3_600_000,
 }
+/** Go's own limit, and Nomad's: 2^63 - 1 nanoseconds. Nothing longer is a duration, so no deadline is endless. */
+const MAX_MS = 9_223_372_036_854
 const PART = /(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)/gy
 
 /** Milliseconds of a Go style duration (`90s`, `1m30s`, `1.5h`, `0`); null when it is none. Never negative. */
@@ -21,7 +23,7 @@ export function parseDuration(text: string): number | null {
     if (part === null) return null
     total += Number(part[1]) * (UNITS[part[2] as string] as number)
   }
-  return text === '' ? null : total
+  return text === '' || total > MAX_MS ? null : total
 }
 
 /** A Go style duration as Nomad prints it (`15s`, `1m0s`, `24h0m0s`, `1ms`); fractions of a millisecond are cut. */

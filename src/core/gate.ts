@@ -7,9 +7,9 @@ import type { Baseline, Hold, Outcome } from './state.ts'
 
 /** The servers' view of a restart lags by about a second (facts §4); health must last longer than that to mean anything. */
 export const LAG_MS = 2_000
-/** An actor that may not have acted, by how it ended: so long after the first look the unit must still be as it was, so that an
- *  act under way would be seen (protocol E3, E4). `abandoned`: within the second that a waiter may expect. `overdue`: its lease
- *  may be valid for a while yet. */
+/** An actor that may not have acted, by how it ended: for so long, with an answer to every look, the unit must still be as it
+ *  was, so that an act under way would be seen (protocol E3, E4, E6). `abandoned`: within the second that a waiter may expect.
+ *  `overdue`: its lease may be valid for a while yet. */
 const QUIET_MS: Readonly<Partial<Record<Outcome, number>>> = { abandoned: 700, failed: 5_000, lease_lost: 5_000, overdue: 60_000 }
 /** How long Nomad may take to name a replacement: before that, gone is not gone. */
 export const REPLACEMENT_MS = 10_000
@@ -39,7 +39,8 @@ export interface Sight {
 }
 
 export interface GateMemory {
-  readonly firstLook: number
+  /** Since when Nomad and the agent have answered each look: before that, nothing old-looking proves anything. */
+  readonly answeredSince: number | null
   readonly healthySince: number | null
   readonly goneSince: number | null
   /** Starts of all tasks at the last look: another start begins the count again. */
@@ -60,14 +61,13 @@ export function look(
   sight: Sight,
   policy: Policy,
 ): { memory: GateMemory; verdict: Verdict } {
-  const last = memory ?? {
-    firstLook: sight.at,
-    healthySince: null,
-    goneSince: null,
-    starts: '',
-    newestCheck: newest(sight.checks),
+  const { allocation, checks } = sight
+  const before = memory ?? { answeredSince: null, healthySince: null, goneSince: null, starts: '', newestCheck: null }
+  const last: GateMemory = {
+    ...before,
+    answeredSince: allocation === 'unknown' || checks === 'unknown' ? null : (before.answeredSince ?? sight.at),
+    newestCheck: before.newestCheck ?? newest(checks),
   }
-  const { allocation } = sight
   const fail = (reason: string) => pastDeadline(watched, sight.wall, policy, reason)
   const broken = (reason: string) => ({
     memory: { ...last, healthySince: null, goneSince: null },
@@ -91,7 +91,6 @@ export function look(
     goneSince: null,
     starts,
     healthySince,
-    newestCheck: last.newestCheck ?? newest(sight.checks),
   }
   const acted = actIsVisible(watched, allocation)
   if (!acted && isUnchanged(next, watched, sight, unhealthy)) {
@@ -184,9 +183,9 @@ function hasMoved(watched: Watched, allocation: Allocation): boolean {
 
 function isUnchanged(memory: GateMemory, watched: Watched, sight: Sight, unhealthy: string | null): boolean {
   const quiet = watched.outcome === null ? undefined : QUIET_MS[watched.outcome]
-  if (quiet === undefined || sight.checks === 'unknown' || (watched.wasUp && unhealthy !== null)) return false
+  if (quiet === undefined || memory.answeredSince === null || (watched.wasUp && unhealthy !== null)) return false
   if (isStopping(sight)) return false
-  return sight.at - memory.firstLook >= quiet
+  return sight.at - memory.answeredSince >= quiet
 }
 
 /** An act is under way whose effect is not counted yet: a task may take long to stop. */

@@ -84,6 +84,9 @@ const SETTINGS: readonly {
   { word: 'wait_for_deployment', key: 'waitForDeployment', expected: 'true or false', parse: parseBoolean },
 ]
 
+/** What a job may say that is no policy: what is watched (design §6). */
+const NO_POLICY = ['watch']
+
 type Values = { -readonly [K in keyof Policy]?: Policy[K] }
 interface Layer {
   readonly from: string
@@ -132,6 +135,10 @@ function fromMeta(meta: Readonly<Record<string, string>>, count: number, from: s
     const value = parse(text, count)
     if (value === null) faults.push(`lockkeeper_${word} in ${from}: "${text}" is not ${expected}`)
     else values[key] = value
+  }
+  const known = [...SETTINGS.map(({ word }) => word), ...NO_POLICY].map((word) => `lockkeeper_${word}`)
+  for (const name of Object.keys(meta)) {
+    if (name.startsWith('lockkeeper_') && !known.includes(name)) faults.push(`${name} in ${from} is not a word of the policy`)
   }
   return values as Values
 }

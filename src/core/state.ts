@@ -92,8 +92,9 @@ export const MAX_HOLDS = 64
 export const MAX_FAILURES = 64
 export const MAX_TRANSITIONS = 20
 export const MAX_TEXT = 200
-/** Nomad refuses a variable above 65,536 bytes (facts §1); the rest is for `scope` and `summary`. */
-export const MAX_STATE_BYTES = 60_000
+/** Nomad refuses a variable above 65,536 bytes (facts §1); the rest is for `scope` (names of 200 characters, of up to 6 bytes in
+ *  JSON) and `summary` (1,000 of up to 4 bytes). */
+export const MAX_STATE_BYTES = 57_000
 
 export function emptyState(scope: Scope, grants = 0): State {
   return { version: 1, scope, grants, holds: [], failures: [], halted: null, lastGrantAt: null, transitions: [] }
@@ -141,6 +142,8 @@ const isListOf = (holds: (value: unknown) => boolean) => (value: unknown) => Arr
 const hasShape = (shape: Readonly<Record<string, (value: unknown) => boolean>>) => (value: unknown) =>
   isRecord(value) && Object.entries(shape).every(([field, holds]) => holds(value[field]))
 
+const isTask = hasShape({ restarts: isNumber, startedAt: isNullOr(isNumber) })
+
 const HOLD = {
   id: isText,
   key: isText,
@@ -160,7 +163,7 @@ const HOLD = {
   grantedAt: isNumber,
   phaseSince: isNumber,
   wasUp: (value: unknown) => typeof value === 'boolean',
-  baseline: isRecord,
+  baseline: (value: unknown) => isRecord(value) && Object.values(value).every(isTask),
 }
 const SHAPE = {
   scope: isRecord,

@@ -20,6 +20,7 @@ export interface Ask {
 
 export interface Granted {
   readonly kind: 'granted'
+  readonly scope: Scope
   readonly hold: Hold
   /** The secret of the lease: the lock ID. Only the holder is ever told. */
   readonly lease: string

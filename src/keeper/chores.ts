@@ -50,7 +50,7 @@ export class Chores {
 
   /** Starts what is to be done after a turn. `reach`: how many of the queue's head may go soon; `stateAt`: when the state was read. */
   start(ordered: readonly Candidate[], plan: Plan, reach: number, stateAt: number): void {
-    const soon = new Set(ordered.slice(0, Math.max(1, reach)).map(({ id }) => id))
+    const soon = new Set([...plan.next, ...ordered.slice(0, Math.max(1, reach)).map(({ id }) => id)])
     const now = this.#deps.clock.now()
     const idle = this.#room
       .all()
@@ -62,7 +62,7 @@ export class Chores {
         this.run(`lease ${waiter.id}`, () => this.#acquire(waiter))
     }
     // Whoever is about to be granted at once needs no place in the queue.
-    const placeless = idle.filter((waiter) => waiter.poll !== null && !this.#hasPlace(waiter) && !plan.next.has(waiter.id))
+    const placeless = idle.filter((waiter) => waiter.poll !== null && !plan.next.has(waiter.id) && this.#mayStore(waiter))
     this.#each('store', placeless, (waiter) => this.#store(waiter))
     const entries = [...this.#queue.entries.values()]
     this.#each(
@@ -80,9 +80,10 @@ export class Chores {
     if (behind || others) this.run('list', () => this.#list())
   }
 
-  /** Whether somebody is away, so that the scope must look again although nothing happens. */
-  get someoneIsAway(): boolean {
-    return this.#orphans.size > 0 || this.#room.all().some(({ poll }) => poll === null)
+  /** Whether somebody is away or pauses, so that the scope must look again although nothing happens. */
+  get isRestless(): boolean {
+    const now = this.#deps.clock.now()
+    return this.#orphans.size > 0 || this.#room.all().some(({ poll, notBefore }) => poll === null || notBefore > now)
   }
 
   /** First the request, then the slot (protocol M5): removes the request that was granted at this index, if it is still the same. */
@@ -149,8 +150,15 @@ export class Chores {
     return now - since >= ORPHAN_MS
   }
 
-  #hasPlace(waiter: Waiter): boolean {
-    return requestOf(waiter, this.#queue)?.record?.via === this.#deps.replica.id
+  /** Whether the waiter has no place here yet and may put one: its own from another replica, one that nobody has, or that of another
+   *  process of the unit whose replica is gone. */
+  #mayStore(waiter: Waiter): boolean {
+    const { replica } = this.#deps
+    const there = this.#queue.entries.get(waiter.path)
+    if (there === undefined || there.record === null) return true
+    if (there.record === undefined) return false
+    const { key, via } = there.record
+    return key === waiter.ask.key ? via !== replica.id : !replica.isAlive(via)
   }
 
   async #list(): Promise<void> {
@@ -179,20 +187,11 @@ export class Chores {
     this.#queue = withoutEntry(this.#queue, entry.path, removed.kind === 'removed' ? removed.index : this.#queue.index)
   }
 
-  /** Puts the waiter's request. Its old place stays its own, also when the replica that it waited at is gone; the place of
-   *  another process of the unit is taken over only when that one's replica is. */
+  /** Puts the waiter's request. Its CreateIndex, and so its place, stays when it is there already. */
   async #store(waiter: Waiter): Promise<void> {
     const { variables, replica, clock, signal } = this.#deps
     const { actor: _, ...asked } = waiter.ask
     const there = this.#queue.entries.get(waiter.path)
-    if (there?.record === undefined && there !== undefined) return
-    if (
-      there != null &&
-      there.record !== null &&
-      there.record?.key !== waiter.ask.key &&
-      replica.isAlive(there.record?.via ?? '')
-    )
-      return
     const record = { ...asked, via: replica.id, at: clock.wall() }
     const put = await variables.put(waiter.path, requestItems(record), there?.modifyIndex ?? 0, signal)
     if (put.kind === 'conflict') return await this.#read(waiter.path)

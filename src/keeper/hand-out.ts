@@ -6,7 +6,7 @@ import { adopt, takeBack } from '../core/semaphore.ts'
 import type { Hold, State } from '../core/state.ts'
 import type { Change, Commit } from './changes.ts'
 import type { ChoreDeps, Chores } from './chores.ts'
-import { groupOf, type ClusterView } from './cluster-view.ts'
+import { groupOf, type ClusterView, type JobLook } from './cluster-view.ts'
 import type { LockView } from './lock-view.ts'
 import type { Meter } from './ports.ts'
 import type { Stored } from './semaphore.ts'
@@ -20,11 +20,14 @@ export interface HandOutDeps extends ChoreDeps {
 
 /** A grant that cannot be confirmed within this is taken back. */
 const CONFIRM_MS = 5_000
+/** Before the same waiter is granted again after its grant was taken back. */
+const PAUSE_MS = 1_000
 
 /** What it needs of its semaphore. */
 interface Here {
   readonly commit: Commit
   readonly stored: () => Stored | null
+  readonly seeLook: (look: JobLook) => void
 }
 
 export class HandOut {
@@ -64,6 +67,7 @@ export class HandOut {
     if (why === null && waiter.lease?.valid() === true && this.#tell(waiter, hold)) return
     this.#deps.meter.count('grants_taken_back')
     const reason = why ?? 'its asker has gone'
+    waiter.notBefore = this.#deps.clock.now() + PAUSE_MS
     const change: Change = (state, _, now) => takeBack(state, hold.id, hold.lease.path, reason, now)
     await this.#semaphore.commit(change).finally(() => this.#chores.startOver(waiter))
   }
@@ -75,6 +79,7 @@ export class HandOut {
       const locked = await locks.shutsAt(index, this.#scope, bounded)
       if (locked !== null || !isGroupScope(this.#scope)) return locked
       const look = await cluster.look(this.#scope, committedAt)
+      this.#semaphore.seeLook(look)
       const group = groupOf(look, this.#scope)
       const state = this.#semaphore.stored()?.state
       if (group === null || state === undefined || 'unreadable' in state) return 'the group cannot be seen any more'
@@ -97,7 +102,7 @@ export class HandOut {
 
   #tell(waiter: Waiter, hold: Hold): boolean {
     const lease = waiter.lease as NonNullable<Waiter['lease']>
-    if (!this.#room.tell(waiter, { kind: 'granted', hold, lease: lease.lockId })) return false
+    if (!this.#room.tell(waiter, { kind: 'granted', scope: this.#scope, hold, lease: lease.lockId })) return false
     this.#deps.meter.count('grants')
     this.#chores.leave(waiter)
     return true

@@ -1,4 +1,5 @@
 // The keeper: one replica. Watches our variables, runs a semaphore for every scope that has something open, and answers for holds.
+import { setMaxListeners } from 'node:events'
 import { placeOf } from '../core/budget.ts'
 import { Problem } from '../core/errors.ts'
 import { describe, type GroupScope, type Level, type Scope } from '../core/scope.ts'
@@ -74,6 +75,8 @@ export class Keeper {
   constructor(ports: KeeperPorts, settings: KeeperSettings) {
     const { variables, clock, newId, log, meter } = ports
     const { signal } = this.#life
+    // As many listen to it as there are leases and semaphores; Node takes more than ten for a leak.
+    setMaxListeners(0, signal)
     this.#ports = ports
     this.#settings = settings
     this.paths = pathsOf(settings.prefix)

@@ -50,8 +50,13 @@ export function createLockView(variables: Variables, paths: Paths, clock: Clock,
             `the list of ${paths.locks} does not show ${paths.sentinel}: the service needs "list" there`,
           )
         }
-        if (list.index >= index) return shutting(names, scope)
-        await clock.sleep(LIST_AGAIN_MS, until)
+        if (list.index < index) {
+          await clock.sleep(LIST_AGAIN_MS, until)
+          continue
+        }
+        // The next decision must see what this one saw.
+        listed = new Map(list.variables.filter(({ path }) => isLockPath(paths, path)).map((meta) => [meta.path, meta]))
+        return shutting(names, scope)
       }
     },
     async see(snapshot) {

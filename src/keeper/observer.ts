@@ -4,16 +4,15 @@ import { look, type GateMemory, type Watched } from '../core/gate.ts'
 import { isGroupScope, type GroupScope } from '../core/scope.ts'
 import { recover, release, settle } from '../core/semaphore.ts'
 import type { Failure, Hold, State } from '../core/state.ts'
+import { Alarm } from './alarm.ts'
 import { currentOf, groupOf, type ClusterView, type JobLook } from './cluster-view.ts'
 import type { Clock, Log, Meter } from './ports.ts'
-import type { Replica } from './replica.ts'
 import type { Semaphore } from './semaphore.ts'
 import type { Snapshot } from './watch.ts'
 
 export interface ObserverDeps {
   readonly cluster: ClusterView
   readonly clock: Clock
-  readonly replica: Replica
   readonly log: Log
   readonly meter: Meter
 }
@@ -21,8 +20,9 @@ export interface ObserverDeps {
 const LOOK_AGAIN_MS = 1_000
 /** A waiter may expect the slot of an abandoned hold within a second. */
 const LOOK_SOON_MS = 350
-/** When the replica whose turn it is does not settle a hold, any other one does so after this. */
-const OVERTIME_MS = 30_000
+/** An open failure hurries nobody but its own unit. */
+const LOOK_AT_FAILURES_MS = 5_000
+const IDLE_MS = 30_000
 
 /** Moves holds whose lease is lost to `observing`: a list with an index not before the lease's own does not show it as it was
  *  acquired (protocol E2). An older list says nothing. */
@@ -53,24 +53,26 @@ export async function endOverdue(semaphore: Semaphore, clock: Clock): Promise<vo
   }
 }
 
+/** Every replica looks, though one would do: held and failed units are few, and whichever replica dies, no count starts anew. */
 export class Observer {
   readonly #deps: ObserverDeps
   readonly #semaphore: Semaphore
   readonly #memories = new Map<string, GateMemory>()
-  #wakeUp: (() => void) | null = null
+  readonly #alarm: Alarm
 
   constructor(deps: ObserverDeps, semaphore: Semaphore) {
     this.#deps = deps
+    this.#alarm = new Alarm(deps.clock)
     this.#semaphore = semaphore
   }
 
   wake(): void {
-    this.#wakeUp?.()
+    this.#alarm.wake()
   }
 
   /** Looks as long as there is something to watch, until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, log } = this.#deps
+    const { log } = this.#deps
     while (!signal.aborted) {
       let pause = Infinity
       try {
@@ -80,21 +82,22 @@ export class Observer {
         if (!signal.aborted)
           log.warn({ scope: this.#semaphore.scope, error: String(error) }, 'the units that are held cannot be seen')
       }
-      const waking = new AbortController()
-      const stop = () => waking.abort()
-      this.#wakeUp = pause === Infinity ? stop : null
-      signal.addEventListener('abort', stop, { once: true })
-      if (!signal.aborted) await clock.sleep(Math.min(pause, OVERTIME_MS), waking.signal).catch(() => undefined)
-      signal.removeEventListener('abort', stop)
+      await this.#pause(pause, signal)
     }
+  }
+
+  /** Changes of the state wake it when nothing is watched; else the looks keep their distance. */
+  async #pause(ms: number, signal: AbortSignal): Promise<void> {
+    if (ms === Infinity || ms === LOOK_AT_FAILURES_MS) await this.#alarm.sleep(Math.min(ms, IDLE_MS), signal)
+    else await this.#deps.clock.sleep(ms, signal).catch(() => undefined)
   }
 
   /** When to look again; Infinity: when something changes. */
   async #lookAtAll(): Promise<number> {
     const state = readable(this.#semaphore)
     const { scope } = this.#semaphore
-    const holds = (state?.holds ?? []).filter((hold) => hold.phase === 'observing' && this.#isOurs(hold))
-    const failures = (state?.failures ?? []).filter(({ unit }) => this.#deps.replica.isMine(unit))
+    const holds = (state?.holds ?? []).filter(({ phase }) => phase === 'observing')
+    const failures = state?.failures ?? []
     const watched = new Set([...holds.map(keyOfHold), ...failures.map(keyOfFailure)])
     for (const key of this.#memories.keys()) if (!watched.has(key)) this.#memories.delete(key)
     if (watched.size === 0 || !isGroupScope(scope)) return Infinity
@@ -104,12 +107,8 @@ export class Observer {
       ...holds.map((hold) => this.#lookAtHold(hold, scope, view)),
       ...failures.map((failure) => this.#lookAtFailure(failure, scope, view)),
     ])
+    if (holds.length === 0) return LOOK_AT_FAILURES_MS
     return holds.some(({ outcome }) => outcome === 'abandoned') ? LOOK_SOON_MS : LOOK_AGAIN_MS
-  }
-
-  #isOurs(hold: Hold): boolean {
-    const { replica, clock } = this.#deps
-    return replica.isMine(hold.id) || clock.wall() - hold.phaseSince > this.#semaphore.policy.policy.healthyDeadline + OVERTIME_MS
   }
 
   async #lookAtHold(hold: Hold, scope: GroupScope, view: JobLook): Promise<void> {

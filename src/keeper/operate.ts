@@ -27,15 +27,22 @@ export interface InFlight {
 }
 
 /** Puts an operator lock: only where none is. Answers with the holds that were granted before it: they are under way, and a grant
- *  among them may still reach its asker (protocol S3). None is handed out after it. */
-export async function lock(variables: Variables, paths: Paths, wanted: OperatorLock, signal: AbortSignal): Promise<InFlight[]> {
+ *  among them may still reach its asker (protocol S3). None is handed out after it. `readers`: what the holds are read with, where a
+ *  token may lock but not list semaphores: to it Nomad shows none, without an error. */
+export async function lock(
+  variables: Variables,
+  paths: Paths,
+  wanted: OperatorLock,
+  signal: AbortSignal,
+  readers: Variables = variables,
+): Promise<InFlight[]> {
   const path = paths.lock(wanted.level)
   const put = await variables.put(path, lockItems(wanted), 0, signal)
   if (put.kind === 'conflict') {
     const there = put.current === null ? undefined : readLock(wanted.level, put.current.items)
     throw new Problem('conflict', `${sentenceOf(wanted.level, there)}; unlock it first`)
   }
-  return await inFlight(variables, paths, wanted.level, put.index, signal)
+  return await inFlight(readers, paths, wanted.level, put.index, signal)
 }
 
 /** The holds at or below a level, read not before `index`. */

@@ -77,7 +77,8 @@ export function levelOf(items: Items): Level | null {
 export function scopeOf(items: Items, belongs: (scope: Scope) => boolean): Scope | null {
   const scope = parseJson(items['scope']) as Scope | null
   try {
-    return scope !== null && belongs(scope) ? scope : null
+    const named = scope !== null && Object.values(scope).every((name) => typeof name === 'string')
+    return named && belongs(scope) ? scope : null
   } catch {
     return null
   }

@@ -8,6 +8,7 @@ import { fallbackPolicy, sharedPolicy, type Policy, type ResolvedPolicy } from '
 import { isGroupScope, type Scope } from '../core/scope.ts'
 import { grant } from '../core/semaphore.ts'
 import { emptyState, MAX_HOLDS, type Baseline, type State } from '../core/state.ts'
+import { Alarm } from './alarm.ts'
 import { Changes, type Commit } from './changes.ts'
 import { Chores } from './chores.ts'
 import { groupOf, type JobLook } from './cluster-view.ts'
@@ -22,8 +23,8 @@ export interface Stored {
   readonly state: State | { readonly unreadable: string }
 }
 
-/** A look at the group that is older than this admits nobody. */
-const LOOK_MS = 1_000
+/** A look at the group that is older than this admits nobody. Observers look once a second. */
+const LOOK_MS = 1_500
 const TICK_MS = 1_000
 const RETRY_MS = 500
 
@@ -39,10 +40,9 @@ export class Semaphore {
   #stored: Stored | null = null
   readonly #changes: Changes
   readonly #handOut: HandOut
+  readonly #alarm: Alarm
   #look: JobLook | null = null
   #headIsHere = false
-  #wakeUp: (() => void) | null = null
-  #awake = true
 
   /** `changed` is called whenever another state is known. */
   constructor(deps: HandOutDeps, scope: Scope, changed: () => void) {
@@ -50,11 +50,14 @@ export class Semaphore {
     this.#changed = changed
     this.scope = scope
     this.#path = deps.paths.semaphore(scope)
+    this.#alarm = new Alarm(deps.clock)
+    this.#alarm.wake()
     this.room = new WaitingRoom(scope, deps.paths, deps.clock, deps.newId)
     this.chores = new Chores(deps, scope, this.room, () => this.wake())
     this.#changes = new Changes(deps.clock, () => this.wake())
     this.commit = (change, signal) => this.#changes.commit(change, signal)
-    this.#handOut = new HandOut(deps, scope, this.room, this.chores, { commit: this.commit, stored: () => this.#stored })
+    const seeLook = (look: JobLook) => this.seeLook(look)
+    this.#handOut = new HandOut(deps, scope, this.room, this.chores, { commit: this.commit, stored: () => this.#stored, seeLook })
   }
 
   get stored(): Stored | null {
@@ -83,8 +86,7 @@ export class Semaphore {
   }
 
   wake(): void {
-    this.#awake = true
-    this.#wakeUp?.()
+    this.#alarm.wake()
   }
 
   /** A newer look at the job, made by whoever needed it. */
@@ -117,7 +119,7 @@ export class Semaphore {
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#deps
     while (!signal.aborted) {
-      await this.#sleep(signal)
+      await this.#alarm.sleep(this.#nextTick(), signal)
       if (signal.aborted) break
       try {
         await this.#turn(signal)
@@ -146,21 +148,9 @@ export class Semaphore {
     this.#changes.fail(problem)
   }
 
-  async #sleep(signal: AbortSignal): Promise<void> {
-    if (this.#awake) return void (this.#awake = false)
-    const waking = new AbortController()
-    this.#wakeUp = () => waking.abort()
-    const stop = () => waking.abort()
-    signal.addEventListener('abort', stop, { once: true })
-    await this.#deps.clock.sleep(this.#nextTick(), waking.signal).catch(() => undefined)
-    signal.removeEventListener('abort', stop)
-    this.#wakeUp = null
-    this.#awake = false
-  }
-
   #nextTick(): number {
     const waiting = this.room.all().length > 0 || this.chores.queue.entries.size > 0
-    return (isGroupScope(this.scope) && waiting) || this.chores.someoneIsAway ? TICK_MS : 30 * TICK_MS
+    return (isGroupScope(this.scope) && waiting) || this.chores.isRestless ? TICK_MS : 30 * TICK_MS
   }
 
   /** One step: what is known, what is wanted, one write. */

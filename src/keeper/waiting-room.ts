@@ -28,6 +28,8 @@ export interface Waiter {
   absentSince: number
   /** A grant or an adoption is being confirmed: nothing else is begun for it. */
   confirming: boolean
+  /** After a grant was taken back: not granted again before this monotonic time. */
+  notBefore: number
   last: Waiting | null
   beingGranted: boolean
 }
@@ -59,6 +61,8 @@ export class WaitingRoom {
   /** Waits for a grant until `waitMs` is over; then says why it waits. Rejects with a Problem. The place is kept for a while. `wake`
    *  is called when the waiter is in. */
   async wait(ask: Ask, waitMs: number, wake: () => void, signal: AbortSignal): Promise<Answer> {
+    // An asker that went while its allocation was looked up must not be told anything (protocol G5).
+    signal.throwIfAborted()
     const clock = this.#clock
     let answer: Answer | Problem | null = null
     const over = new AbortController()
@@ -129,12 +133,13 @@ export class WaitingRoom {
    *  of whom we do not know: the list must be as new as its own place in the queue. */
   candidates(queue: Queue): Candidate[] {
     const complete = [...queue.entries.values()].every(({ record }) => record !== undefined)
+    const now = this.#clock.now()
     const own = new Set<string>()
     const ours = this.all().map((waiter) => {
       const request = requestOf(waiter, queue)
       if (request !== null) own.add(request.path)
-      const ready =
-        complete && !isBehind(waiter, queue) && !waiter.confirming && waiter.poll !== null && waiter.lease?.valid() === true
+      const here = waiter.poll !== null && !waiter.confirming && waiter.notBefore <= now
+      const ready = complete && here && waiter.lease?.valid() === true && !isBehind(waiter, queue)
       const { unit, place, priority, deadline } = waiter.ask
       return { id: waiter.id, unit, place, priority, deadline, createIndex: request?.createIndex ?? Infinity, ready }
     })
@@ -168,6 +173,7 @@ export class WaitingRoom {
       poll: null,
       absentSince: 0,
       confirming: false,
+      notBefore: -Infinity,
       last: null,
       beingGranted: true,
     }

@@ -14,9 +14,10 @@ import { sequentialIds } from './sequential-ids.ts'
 export type { Ask, Answer, Granted, Waiting }
 
 /** Requests go straight into devnomad: no sockets, so everything happens in virtual time. */
-export function sendTo(nomad: DevNomad): Send {
+export function sendTo(nomad: DevNomad, before: (method: string, path: string) => Promise<void> = async () => undefined): Send {
   return async ({ method, path, headers, body, signal }) => {
     try {
+      await before(method, path)
       const answer = await nomad.handle({ method, path, headers, ...(body === undefined ? {} : { body }), signal })
       const { status, body: text } = answer
       const found = new Map(Object.entries(answer.headers).map(([name, value]) => [name.toLowerCase(), value]))
@@ -80,6 +81,12 @@ export class World {
   readonly variables: Variables
   readonly cluster: Cluster
   readonly replicas: Keeper[] = []
+  readonly #gates = new Map<Keeper, { dead: boolean }>()
+  readonly #steps: { matches: (method: string, path: string) => boolean; act: () => Promise<unknown> }[] = []
+  readonly #step = async (method: string, path: string): Promise<void> => {
+    const at = this.#steps.findIndex(({ matches }) => matches(method, path))
+    if (at >= 0) await this.#steps.splice(at, 1)[0]?.act()
+  }
 
   constructor() {
     const ports = this.#ports()
@@ -97,7 +104,8 @@ export class World {
   }
 
   async replica(): Promise<Keeper> {
-    const { variables, cluster } = this.#ports()
+    const gate = { dead: false }
+    const { variables, cluster } = this.#ports(gate)
     const { clock, newId } = this
     const meter = { count: () => undefined }
     const keeper = new Keeper(
@@ -110,9 +118,23 @@ export class World {
       },
     )
     this.replicas.push(keeper)
+    this.#gates.set(keeper, gate)
     await this.soon(keeper.start())
     await this.until(async () => keeper.locks.canList(), 10_000)
     return keeper
+  }
+
+  /** Does something right before the next request that matches reaches Nomad. */
+  before(matches: (method: string, path: string) => boolean, act: () => Promise<unknown>): void {
+    this.#steps.push({ matches, act })
+  }
+
+  /** The process is gone from one moment to the next: nothing of it reaches Nomad any more. */
+  async kill(keeper: Keeper): Promise<void> {
+    const gate = this.#gates.get(keeper)
+    if (gate !== undefined) gate.dead = true
+    this.replicas.splice(this.replicas.indexOf(keeper), 1)
+    await this.soon(keeper.stop())
   }
 
   async allocations(job = 'web'): Promise<string[]> {
@@ -129,7 +151,8 @@ export class World {
     let over = false
     const watched = work.finally(() => (over = true))
     watched.catch(() => undefined)
-    for (let waited = 0; !over && waited < boundMs; waited += 50) await this.clock.advance(waited === 0 ? 0 : 50)
+    for (let waited = 0; !over && waited < boundMs; waited += step(waited))
+      await this.clock.advance(waited === 0 ? 0 : step(waited))
     if (!over) throw new Error(`no answer within ${boundMs} ms of virtual time`)
     return await watched
   }
@@ -180,10 +203,13 @@ export class World {
     if (this.clock.pending > 0) throw new Error(`${this.clock.pending} timers are left`)
   }
 
-  #ports() {
+  #ports(gate: { dead: boolean } = { dead: false }) {
     const settings = { addresses: ['http://devnomad'], namespace: 'default', token: {}, tls: { skipVerify: false } }
     const client = createNomadClient({
-      send: sendTo(this.nomad),
+      send: sendTo(this.nomad, async (method, path) => {
+        if (gate.dead) throw new Error('killed')
+        await this.#step(method, path)
+      }),
       clock: this.clock,
       settings,
       readTokenFile: async () => '',
@@ -196,6 +222,11 @@ export class World {
     const at = (level: string) => (fields: object, text: string) => void this.logs.push({ level, fields, text })
     return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
   }
+}
+
+/** Small steps at first; who waits for minutes is watched less closely. */
+function step(waited: number): number {
+  return waited < 10_000 ? 50 : 500
 }
 
 export async function problemOf(work: Promise<unknown>): Promise<Problem> {

@@ -1,0 +1,30 @@
+import type { Clock } from './ports.ts'
+
+/** Lets a loop sleep until it is woken. A wake that comes while the loop is busy is kept for its next sleep: none is lost. */
+export class Alarm {
+  readonly #clock: Clock
+  #rung = false
+  #ring: (() => void) | null = null
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  wake(): void {
+    this.#rung = true
+    this.#ring?.()
+  }
+
+  /** Returns when somebody wakes, after `ms`, or when the signal aborts. */
+  async sleep(ms: number, signal: AbortSignal): Promise<void> {
+    if (!this.#rung && !signal.aborted) {
+      const ringing = new AbortController()
+      this.#ring = () => ringing.abort()
+      signal.addEventListener('abort', this.#ring, { once: true })
+      await this.#clock.sleep(ms, ringing.signal).catch(() => undefined)
+      signal.removeEventListener('abort', this.#ring)
+      this.#ring = null
+    }
+    this.#rung = false
+  }
+}
