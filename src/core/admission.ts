@@ -40,8 +40,9 @@ export interface Plan {
 }
 
 /** Already-unavailable units first, then priority, then the earliest deadline, then first come. */
-export function inOrder(candidates: readonly Candidate[], group: GroupView | null): Candidate[] {
-  const isUp = upTest(group)
+export function inOrder(candidates: readonly Candidate[], state: State, group: GroupView | null): Candidate[] {
+  const seenUp = upTest(group)
+  const isUp = (candidate: Candidate) => failureOf(state, candidate) === undefined && seenUp(candidate)
   return candidates.toSorted(
     (a, b) =>
       Number(isUp(a)) - Number(isUp(b)) ||
@@ -65,7 +66,7 @@ export function admit(state: State, ordered: readonly Candidate[], look: Look, p
   const waits = new Map<string, Wait>()
   const next = new Set<string>()
   for (const candidate of ordered) {
-    const failure = state.failures.find(({ unit, place }) => unit === candidate.unit || place === candidate.place)
+    const failure = failureOf(state, candidate)
     // One that has failed and is not healthy yet is unavailable itself: it costs nothing more, whatever the servers see.
     const wasUp = failure === undefined && isUp(candidate)
     const wait =
@@ -113,6 +114,10 @@ function unavailable(state: State, group: GroupView | null): ReadonlyMap<string,
 function upTest(group: GroupView | null) {
   const downUnits = new Set((group ?? NO_GROUP).units.filter(({ up }) => !up).map(({ id }) => id))
   return (candidate: { readonly unit: string }) => !downUnits.has(candidate.unit)
+}
+
+function failureOf(state: State, candidate: Candidate) {
+  return state.failures.find(({ unit, place }) => unit === candidate.unit || place === candidate.place)
 }
 
 function ownHold(candidate: Candidate, held: ReadonlyMap<string, string>): Wait | null {

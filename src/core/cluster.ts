@@ -1,5 +1,8 @@
 // What decisions know about the cluster: the part of Nomad's answers that they need, in our types.
 
+/** The servers' view of a restart lags by about a second (facts §4); health must last longer than that to mean anything. */
+export const LAG_MS = 2_000
+
 export interface TaskState {
   readonly state: 'pending' | 'running' | 'dead'
   readonly failed: boolean

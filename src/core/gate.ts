@@ -1,16 +1,16 @@
 // The health gate: decides from what was seen when an observed hold, or an open failure, is over (design §4.6, protocol E).
 // Pure: the memory of what was seen goes in and comes out. `at` is monotonic and belongs to the replica that looks.
-import type { Allocation, CheckResult, GroupSpec } from './cluster.ts'
+import { LAG_MS, type Allocation, type CheckResult, type GroupSpec } from './cluster.ts'
 import { whyDown } from './budget.ts'
 import type { Policy } from './policy.ts'
 import type { Baseline, Hold, Outcome } from './state.ts'
 
-/** The servers' view of a restart lags by about a second (facts §4); health must last longer than that to mean anything. */
-export const LAG_MS = 2_000
 /** An actor that may not have acted, by how it ended: for so long, with an answer to every look, the unit must still be as it
  *  was, so that an act under way would be seen (protocol E3, E4, E6). `abandoned`: within the second that a waiter may expect.
  *  `overdue`: its lease may be valid for a while yet. */
 const QUIET_MS: Readonly<Partial<Record<Outcome, number>>> = { abandoned: 700, failed: 5_000, lease_lost: 5_000, overdue: 60_000 }
+/** Looks that are further apart are not one unbroken run. */
+const UNSEEN_MS = 15_000
 /** How long Nomad may take to name a replacement: before that, gone is not gone. */
 export const REPLACEMENT_MS = 10_000
 
@@ -39,6 +39,7 @@ export interface Sight {
 }
 
 export interface GateMemory {
+  readonly lookedAt: number
   /** Since when Nomad and the agent have answered each look: before that, nothing old-looking proves anything. */
   readonly answeredSince: number | null
   readonly healthySince: number | null
@@ -62,9 +63,17 @@ export function look(
   policy: Policy,
 ): { memory: GateMemory; verdict: Verdict } {
   const { allocation, checks } = sight
-  const before = memory ?? { answeredSince: null, healthySince: null, goneSince: null, starts: '', newestCheck: null }
+  const before = memory ?? {
+    lookedAt: sight.at,
+    answeredSince: null,
+    healthySince: null,
+    goneSince: null,
+    starts: '',
+    newestCheck: null,
+  }
   const last: GateMemory = {
     ...before,
+    lookedAt: sight.at,
     answeredSince: allocation === 'unknown' || checks === 'unknown' ? null : (before.answeredSince ?? sight.at),
     newestCheck: before.newestCheck ?? newest(checks),
   }
@@ -84,7 +93,8 @@ export function look(
       ? 'its group is no longer in the job'
       : whyUnhealthy(allocation, sight.group, sight, watched, policy, last)
   const starts = startsOf(allocation)
-  const steady = unhealthy === null && (last.starts === starts || last.healthySince === null)
+  // What was not looked at for a while, by a replica that was frozen, say, is not known to have been healthy meanwhile.
+  const steady = (last.starts === starts || last.healthySince === null) && sight.at - before.lookedAt <= UNSEEN_MS
   const healthySince = unhealthy !== null ? null : steady ? (last.healthySince ?? sight.at) : sight.at
   const next: GateMemory = {
     ...last,
@@ -93,7 +103,7 @@ export function look(
     healthySince,
   }
   const acted = actIsVisible(watched, allocation)
-  if (!acted && isUnchanged(next, watched, sight, unhealthy)) {
+  if ((!acted || watched.outcome === 'abandoned') && isUnchanged(next, watched, sight, allocation, unhealthy)) {
     return { memory: next, verdict: { kind: 'unchanged', reason: 'its actor did not act, the unit is as it was' } }
   }
   if (unhealthy !== null) return { memory: next, verdict: fail(unhealthy) }
@@ -181,16 +191,19 @@ function hasMoved(watched: Watched, allocation: Allocation): boolean {
   })
 }
 
-function isUnchanged(memory: GateMemory, watched: Watched, sight: Sight, unhealthy: string | null): boolean {
+/** Up as it was, or down as it was, for long enough; and nothing is under way: a task may take long to stop. */
+function isUnchanged(
+  memory: GateMemory,
+  watched: Watched,
+  sight: Sight,
+  allocation: Allocation,
+  unhealthy: string | null,
+): boolean {
   const quiet = watched.outcome === null ? undefined : QUIET_MS[watched.outcome]
   if (quiet === undefined || memory.answeredSince === null || (watched.wasUp && unhealthy !== null)) return false
-  if (isStopping(sight)) return false
+  const stopping = Object.values(allocation.tasks).some((task) => task.stopping)
+  if (stopping || allocation.id !== watched.unit || hasMoved(watched, allocation)) return false
   return sight.at - memory.answeredSince >= quiet
-}
-
-/** An act is under way whose effect is not counted yet: a task may take long to stop. */
-function isStopping({ allocation }: Sight): boolean {
-  return typeof allocation === 'object' && allocation !== null && Object.values(allocation.tasks).some(({ stopping }) => stopping)
 }
 
 function pastDeadline(watched: Watched, wall: number, policy: Policy, reason: string): Verdict {

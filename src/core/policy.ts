@@ -1,6 +1,7 @@
 // The policy of a semaphore: words and rules of Nomad's `update` block, then `lockkeeper_*` meta of job and group.
 import type { GroupSpec, Job } from './cluster.ts'
 import { parseDuration } from './duration.ts'
+import { LAG_MS } from './cluster.ts'
 import type { Scope } from './scope.ts'
 
 export type HealthCheck = 'checks' | 'task_states' | 'none'
@@ -38,6 +39,9 @@ const DEFAULTS: Policy = {
   actingDeadline: 60_000,
   waitForDeployment: true,
 }
+
+const { minHealthyTime, healthyDeadline, actingDeadline } = DEFAULTS
+const ENDS = { minHealthyTime, healthyDeadline, actingDeadline }
 
 /** Amounts are "n" or "n%" of the count, rounded down, at least 1 (design §5). Null: not an amount. */
 function parseAmount(text: string, count: number): number | null {
@@ -156,18 +160,23 @@ function resolve(layers: readonly Layer[], faults: readonly string[]): ResolvedP
   }
   if (unavailableFrom === 'max_parallel') policy['maxUnavailable'] = policy['maxParallel']
   origin['maxUnavailable'] = unavailableFrom
-  const resolved = policy as unknown as Policy
+  const wanted = policy as unknown as Policy
+  const wrong = contradictions(wanted)
+  // Nobody is granted under a policy with a fault, but what is held already still needs an end.
+  const resolved = wrong.length === 0 ? wanted : { ...wanted, ...ENDS }
   return {
     policy: resolved,
     origin: origin as Record<keyof Policy, string>,
-    faults: [...faults, ...contradictions(resolved)],
+    faults: [...faults, ...wrong],
   }
 }
 
 /** Nomad's own rules for the block, and that every hold has an end (case C2.9). */
 function contradictions(policy: Policy): string[] {
-  if (policy.healthyDeadline <= 0) return ['healthy_deadline must be longer than 0']
+  // Nothing is believed of a restart before the lag of the servers' view is over (facts §4): a shorter deadline always fails.
+  if (policy.healthyDeadline <= LAG_MS) return [`healthy_deadline must be longer than ${LAG_MS / 1_000}s`]
   if (policy.minHealthyTime >= policy.healthyDeadline) return ['min_healthy_time must be shorter than healthy_deadline']
+  if (policy.maxUnavailable < 1 && policy.maxParallel > 0) return ['max_unavailable must be at least 1']
   if (policy.actingDeadline <= 0) return ['acting_deadline must be longer than 0']
   return []
 }

@@ -2,7 +2,7 @@
 import { setMaxListeners } from 'node:events'
 import { placeOf } from '../core/budget.ts'
 import { Problem } from '../core/errors.ts'
-import { describe, type GroupScope, type Level, type Scope } from '../core/scope.ts'
+import type { GroupScope, Level, Scope } from '../core/scope.ts'
 import { release as releaseChange } from '../core/semaphore.ts'
 import type { Action, Hold, Outcome } from '../core/state.ts'
 import type { Answer, Ask } from './ask.ts'
@@ -16,7 +16,7 @@ import type { Clock, Cluster, Log, Meter, NewId, Variables } from './ports.ts'
 import { proofOf } from './records.ts'
 import { Registry } from './registry.ts'
 import { createReplica, type Replica } from './replica.ts'
-import type { Semaphore } from './semaphore.ts'
+import { policyFault, type Semaphore } from './semaphore.ts'
 
 export interface KeeperPorts {
   readonly variables: Variables
@@ -189,8 +189,7 @@ export class Keeper {
     if (look.job.type !== 'service' && look.job.type !== 'system') {
       throw new Problem('unsupported_job', `job ${job} is of type ${look.job.type}; service and system jobs are gated`)
     }
-    if (of.resolved.faults.length > 0)
-      throw new Problem('invalid_request', `the policy of ${describe(scope)} is wrong: ${of.resolved.faults.join('; ')}`)
+    if (of.resolved.faults.length > 0) throw policyFault(scope, of.resolved.faults)
     if (task !== null && !of.group.tasks.some(({ name }) => name === task)) {
       throw new Problem('invalid_request', `group ${group} of job ${job} has no task ${task}`)
     }

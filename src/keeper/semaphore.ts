@@ -5,7 +5,7 @@ import { NO_GROUP } from '../core/budget.ts'
 import { Problem } from '../core/errors.ts'
 import { NomadFault } from '../core/nomad-fault.ts'
 import { fallbackPolicy, sharedPolicy, type Policy, type ResolvedPolicy } from '../core/policy.ts'
-import { isGroupScope, type Scope } from '../core/scope.ts'
+import { describe, isGroupScope, type Scope } from '../core/scope.ts'
 import { grant } from '../core/semaphore.ts'
 import { emptyState, MAX_HOLDS, type Baseline, type State } from '../core/state.ts'
 import { Alarm } from './alarm.ts'
@@ -185,21 +185,27 @@ export class Semaphore {
     }, before)
   }
 
-  /** Whoever asks for an allocation that is stopping or gone need not wait. */
+  /** Whoever can never be granted need not wait: its allocation is stopping or gone, or the policy has become wrong. */
   #dismiss(): void {
     const look = this.#look
     if (look === null || !isGroupScope(this.scope)) return
     const running = new Set(look.allocations.filter(({ desired }) => desired === 'run').map(({ id }) => id))
+    const { faults } = this.policy
     for (const waiter of this.room.all()) {
-      if (waiter.confirming || running.has(waiter.ask.unit) || waiter.arrivedAt > look.at) continue
-      const text = `allocation ${waiter.ask.unit} is stopping or gone; there is nothing to restart any more`
-      if (this.room.tell(waiter, new Problem('allocation_finished', text))) this.chores.leave(waiter)
+      if (waiter.confirming || waiter.arrivedAt > look.at) continue
+      const gone = `allocation ${waiter.ask.unit} is stopping or gone; there is nothing to restart any more`
+      if (!running.has(waiter.ask.unit)) this.#send(waiter, new Problem('allocation_finished', gone))
+      else if (faults.length > 0) this.#send(waiter, policyFault(this.scope, faults))
     }
+  }
+
+  #send(waiter: Waiter, problem: Problem): void {
+    if (this.room.tell(waiter, problem)) this.chores.leave(waiter)
   }
 
   #decide(state: State, policy: Policy, now: number) {
     const look = this.#admissionLook()
-    const ordered = inOrder(this.room.candidates(this.chores.queue), look.group)
+    const ordered = inOrder(this.room.candidates(this.chores.queue), state, look.group)
     return { ordered, plan: admit(state, ordered, look, policy, now) }
   }
 
@@ -289,4 +295,11 @@ export class Semaphore {
     if (this.#look !== null && now - this.#look.at < LOOK_MS) return
     this.chores.run('look', async () => this.seeLook(await this.#deps.cluster.look(scope, now)))
   }
+}
+
+export function policyFault(scope: Scope, faults: readonly string[]): Problem {
+  return new Problem(
+    'invalid_request',
+    `the policy of ${describe(scope)} is wrong: ${faults.join('; ')}. Mend the job and ask again`,
+  )
 }

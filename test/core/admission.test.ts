@@ -36,7 +36,7 @@ function lookAt(count: number, over: Readonly<Record<number, Partial<Allocation>
 }
 
 function plan(state: State, asking: readonly Candidate[], look: Look, policy: Policy, now = NOW): Plan {
-  return admit(state, inOrder(asking, look.group), look, policy, now)
+  return admit(state, inOrder(asking, state, look.group), look, policy, now)
 }
 
 const asking = (...units: readonly number[]) => units.map((n) => candidateOf(n))
@@ -54,12 +54,16 @@ function after(state: State, { grants }: Plan, now = NOW): State {
 describe('the order of the queue', () => {
   it('C1.13 is the order of asking, when nothing else tells them apart', () => {
     const all = asking(3, 1, 2, 0)
-    expect(inOrder(all, groupOf(4)).map(({ id }) => id)).toEqual(['ask-0', 'ask-1', 'ask-2', 'ask-3'])
+    expect(inOrder(all, stateOf(), groupOf(4)).map(({ id }) => id)).toEqual(['ask-0', 'ask-1', 'ask-2', 'ask-3'])
   })
 
   it('C1.13 puts a former holder who asks again behind those who waited before it', () => {
     const again = candidateOf(0, { createIndex: 2_000 })
-    expect(inOrder([again, ...asking(1, 2)], groupOf(3)).map(({ unit }) => unit)).toEqual([unitId(1), unitId(2), unitId(0)])
+    expect(inOrder([again, ...asking(1, 2)], stateOf(), groupOf(3)).map(({ unit }) => unit)).toEqual([
+      unitId(1),
+      unitId(2),
+      unitId(0),
+    ])
   })
 
   it('is: those that are down, then priority, then the earliest deadline, then who asked first', () => {
@@ -71,18 +75,23 @@ describe('the order of the queue', () => {
       candidateOf(4, { priority: 5, deadline: NOW + 9 * MINUTE }),
       candidateOf(5, { priority: -1 }),
     ]
-    const order = inOrder(all, groupOf(6, { 5: CRASHED }))
+    const order = inOrder(all, stateOf(), groupOf(6, { 5: CRASHED }))
     expect(order.map(({ unit }) => unit)).toEqual([5, 4, 3, 2, 1, 0].map(unitId))
   })
 
   it('has those whose request is not stored yet at the end, as they came', () => {
     const unstored = [candidateOf(0, { createIndex: Infinity }), candidateOf(2, { createIndex: Infinity })]
-    expect(inOrder([...unstored, candidateOf(1)], groupOf(3)).map(({ unit }) => unit)).toEqual([1, 0, 2].map(unitId))
+    expect(inOrder([...unstored, candidateOf(1)], stateOf(), groupOf(3)).map(({ unit }) => unit)).toEqual([1, 0, 2].map(unitId))
+  })
+
+  it('has a unit with an open failure first, whatever the servers see of it', () => {
+    const state = stateOf({ failures: [failureOf(1)] })
+    expect(inOrder(asking(0, 1), state, groupOf(2)).map(({ unit }) => unit)).toEqual([unitId(1), unitId(0)])
   })
 
   it('does not change the list that it is made of, and takes a group that cannot be read for up', () => {
     const all = asking(1, 0)
-    expect(inOrder(all, null).map(({ unit }) => unit)).toEqual([0, 1].map(unitId))
+    expect(inOrder(all, stateOf(), null).map(({ unit }) => unit)).toEqual([0, 1].map(unitId))
     expect(all.map(({ unit }) => unit)).toEqual([1, 0].map(unitId))
   })
 })
@@ -265,7 +274,7 @@ describe('what is down', () => {
 
   it('C1.12 while another holds the slot, the broken one stands before the healthy one', () => {
     const crashed = lookAt(3, { 1: CRASHED })
-    expect(inOrder(asking(0, 1), crashed.group).map(({ unit }) => unit)).toEqual([unitId(1), unitId(0)])
+    expect(inOrder(asking(0, 1), stateOf(), crashed.group).map(({ unit }) => unit)).toEqual([unitId(1), unitId(0)])
     expect(waiting(plan(heldBy(2), asking(0, 1), crashed, policyOf()))).toEqual({ 'ask-0': 'full', 'ask-1': 'full' })
   })
 

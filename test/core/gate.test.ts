@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { Allocation, CheckResult, GroupSpec } from '../../src/core/cluster.ts'
-import { LAG_MS, look, REPLACEMENT_MS, type GateMemory, type Sight, type Verdict, type Watched } from '../../src/core/gate.ts'
+import { LAG_MS, type Allocation, type CheckResult, type GroupSpec } from '../../src/core/cluster.ts'
+import { look, REPLACEMENT_MS, type GateMemory, type Sight, type Verdict, type Watched } from '../../src/core/gate.ts'
 import type { Policy } from '../../src/core/policy.ts'
 import type { Outcome } from '../../src/core/state.ts'
 import { allocationOf, checkOf, groupSpec, MINUTE, NOW, policyOf, SECOND, taskOf, unitId } from '../support/builders.ts'

@@ -182,7 +182,7 @@ class Run {
   plan(): void {
     const { look, policy } = this
     const before = this.state
-    const ordered = inOrder([...this.queue.values()], look.group)
+    const ordered = inOrder([...this.queue.values()], before, look.group)
     const plan = admit(before, ordered, look, policy, this.now)
     for (const { candidate, slot, wasUp } of plan.grants) {
       const { unit, place, id: asking } = candidate

@@ -1,0 +1,51 @@
+// The contract: OpenAPI 3.1, made from the very schemas that requests are checked with and answers are written by.
+import swagger from '@fastify/swagger'
+import type { HttpApp } from './ports.ts'
+import { HOLD_SCHEMAS } from './schemas/holds.ts'
+import { LOCK_SCHEMAS } from './schemas/locks.ts'
+import { Holder, ProblemDocument } from './schemas/problem.ts'
+import { ScopeView } from './schemas/scopes.ts'
+import { SEMAPHORE_SCHEMAS } from './schemas/semaphores.ts'
+import { SERVICE_SCHEMAS } from './schemas/service.ts'
+
+const CONTRACT_VERSION = '0.1.0'
+
+const DESCRIPTION = `Safe restarts on a Nomad cluster: at most so many allocations of a group at once, the next one only when the last one is
+healthy again, and an operator can shut the gate.
+
+Durations are Go style strings (\`1m30s\`), times RFC 3339. An unknown field or parameter is refused, not dropped. Every error is a
+problem document (RFC 9457) with a \`kind\`; compare by that, never by a text. To wait is not to fail: 429 or 423, with \`Retry-After\`.
+
+There is no authentication yet.`
+
+/** Before any route: it listens to them being added. */
+export async function addContract(app: HttpApp): Promise<void> {
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Lockkeeper',
+        version: CONTRACT_VERSION,
+        description: DESCRIPTION,
+        license: { name: 'MIT', identifier: 'MIT' } as { name: string },
+      },
+      servers: [{ url: '/', description: 'Any replica' }],
+      security: [],
+      tags: [
+        { name: 'holds', description: 'For whoever acts: ask, renew, release' },
+        { name: 'semaphores', description: 'For operators: who holds, who waits and why' },
+        { name: 'locks', description: 'For operators: shut a level, open it again' },
+        { name: 'service', description: 'Probes, figures and this contract' },
+      ],
+    },
+    convertConstToEnum: false,
+    refResolver: { buildLocalReference: ({ $id }, _base, _fragment, at) => (typeof $id === 'string' ? $id : `def-${at}`) },
+  })
+  const schemas = [ScopeView, Holder, ProblemDocument, ...HOLD_SCHEMAS, ...SEMAPHORE_SCHEMAS, ...LOCK_SCHEMAS, ...SERVICE_SCHEMAS]
+  for (const schema of schemas) app.addSchema(schema)
+}
+
+/** Of an app that is ready. */
+export function contractText(app: HttpApp): string {
+  return `${JSON.stringify(app.swagger(), null, 2)}\n`
+}
