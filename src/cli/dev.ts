@@ -1,0 +1,102 @@
+import { DevNomad, type JobSpec } from '../devnomad/devnomad.ts'
+import { durationOf, parse, wholeNumberOf } from './arguments.ts'
+import type { Io, Verb } from './io.ts'
+import { devSettings } from './settings.ts'
+import { untilSignal } from './until-signal.ts'
+
+const help = `A small simulated Nomad with a job of five allocations, and one replica of the service, in one process: to try things.
+Nothing is kept when it ends.
+
+usage: lockkeeper dev [flags]
+
+  --nomad-port PORT      of the simulated Nomad on 127.0.0.1 (4646); 0 takes a free one
+  --listen HOST:PORT     of the service (LOCKKEEPER_LISTEN, 127.0.0.1:4650)
+  --healthy-after TIME   how long a restarted task needs to be healthy (5s)
+  --log-level LEVEL      of the service (LOCKKEEPER_LOG_LEVEL, here warn)
+  --json                 the addresses as JSON
+`
+
+const OPTIONS = {
+  'nomad-port': { type: 'string', default: '4646' },
+  listen: { type: 'string' },
+  'healthy-after': { type: 'string', default: '5s' },
+  'log-level': { type: 'string' },
+  json: { type: 'boolean', default: false },
+} as const
+const SECOND = 1e9
+
+export const verb: Verb = {
+  help,
+  async run(words, env, io) {
+    const { values } = parse(words, OPTIONS)
+    durationOf('--healthy-after', values['healthy-after'])
+    const port = wholeNumberOf('--nomad-port', values['nomad-port'])
+    const settings = devSettings(env, values)
+    const { clock, newId, random, stderr } = io
+    const nomad = new DevNomad({ clock, newId })
+    const start = async () => {
+      const listening = await nomad.listen(port)
+      nomad.registerJob(sampleJob(values['healthy-after']))
+      const { startReplica } = await import('../server.ts')
+      const logTo = { write: (text: string) => stderr.write(text) }
+      const of = { ...settings, nomad: { ...settings.nomad, addresses: [listening.address] } }
+      const replica = await startReplica(of, { clock, newId, random, logTo })
+      await show(nomad, listening.address, replica.address, values.json, io)
+      return {
+        async close() {
+          await replica.close()
+          await listening.close()
+        },
+      }
+    }
+    try {
+      return await untilSignal('lockkeeper dev', start, io)
+    } finally {
+      nomad.close()
+    }
+  },
+}
+
+/** `web`, one group `api`, whose update block says all that the service needs to know. */
+function sampleJob(healthyAfter: string): JobSpec {
+  return {
+    ID: 'web',
+    TaskGroups: [
+      {
+        Name: 'api',
+        Count: 5,
+        Update: { MaxParallel: 1, MinHealthyTime: 2 * SECOND, HealthyDeadline: 60 * SECOND, ProgressDeadline: 120 * SECOND },
+        Services: [{ Name: 'web', Provider: 'nomad', Checks: [{ Name: 'up', Type: 'http', Interval: 2 * SECOND }] }],
+        Tasks: [{ Name: 'app', Driver: 'dev', Config: { healthy_after: healthyAfter } }],
+      },
+    ],
+  }
+}
+
+async function show(nomad: DevNomad, nomadAddress: string, address: string, json: boolean, { stdout }: Io): Promise<void> {
+  const { body } = await nomad.handle({ method: 'GET', path: '/v1/job/web/allocations' })
+  const ids = (JSON.parse(body) as { ID: string; Name: string }[])
+    .toSorted((a, b) => a.Name.localeCompare(b.Name, 'en', { numeric: true }))
+    .map(({ ID }) => ID)
+  if (json) return stdout.write(`${JSON.stringify({ nomad: nomadAddress, lockkeeper: address, allocations: ids })}\n`)
+  const restart = (id: string) =>
+    `lockkeeper run --allocation ${id} -- curl -sX PUT $NOMAD_ADDR/v1/client/allocation/${id}/restart -d '{}'`
+  stdout.write(`Nomad (simulated)  ${nomadAddress}, job web, group api, five allocations:
+${ids.map((id) => `                   ${id}`).join('\n')}
+Lockkeeper         ${address}
+
+In another terminal:
+
+  export NOMAD_ADDR=${nomadAddress} LOCKKEEPER_ADDR=${address}
+
+  ${restart(ids[0] as string)}
+  ${restart(ids[1] as string)}
+        the second one waits until the first is healthy again
+
+  lockkeeper status
+  lockkeeper lock --job web --reason 'looking into it'
+  lockkeeper unlock --job web
+
+Ctrl-C ends all of it.
+`)
+}

@@ -1,0 +1,128 @@
+// The settings from flags and environment. The only place that knows the names of environment variables, but for Nomad's own
+// (nomad/settings.ts). A flag wins over the environment; empty counts as unset.
+import { hostname, userInfo } from 'node:os'
+import { prefixFault } from '../keeper/paths.ts'
+import { nomadSettings, type NomadSettings } from '../nomad/settings.ts'
+import { durationOf, invalid } from './arguments.ts'
+import type { Env } from './io.ts'
+
+const DEFAULT_ADDRESS = 'http://127.0.0.1:4650'
+const DEFAULT_LISTEN = '127.0.0.1:4650'
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+
+/** Where the service is, for its clients: several replicas with commas between them. */
+export function serviceAddresses(env: Env, flag: string | undefined): string[] {
+  const list = chosen(flag, env['LOCKKEEPER_ADDR']) ?? DEFAULT_ADDRESS
+  const all = list.split(',').map((address) => address.trim().replace(/\/+$/, ''))
+  const addresses = [...new Set(all.filter((address) => address !== ''))]
+  if (addresses.length === 0) throw invalid('--addr (LOCKKEEPER_ADDR) names no address')
+  for (const address of addresses) {
+    // The text never repeats the address: somebody may have put a password into it.
+    const url = URL.canParse(address) ? new URL(address) : null
+    if (url === null || !['http:', 'https:'].includes(url.protocol) || url.username !== '' || url.search !== '')
+      throw invalid('--addr (LOCKKEEPER_ADDR): write an address as http://host:4650, without user, password or query')
+  }
+  return addresses
+}
+
+/** The allocation that we are in, when a Nomad task runs us. */
+export function ownAllocation(env: Env): string | undefined {
+  return chosen(env['NOMAD_ALLOC_ID'])
+}
+
+/** The unit of a shared semaphore, unless given. */
+export function ownHost(): string {
+  return hostname()
+}
+
+/** Whether colours are wanted at all (no-color.org). */
+export function allowsColours(env: Env): boolean {
+  return chosen(env['NO_COLOR']) === undefined
+}
+
+/** Who operates, for people who read it. It proves nothing. */
+export function operatorName(env: Env): string {
+  const name = chosen(env['USER'], env['LOGNAME']) ?? userName()
+  return `${name}@${hostname()}`
+}
+
+export interface OperatorSettings {
+  readonly nomad: NomadSettings
+  readonly prefix: string
+}
+
+export interface ServeSettings extends OperatorSettings {
+  /** As startReplica takes it: `host:port`. */
+  readonly listen: string
+  /** Name of this replica, for people. */
+  readonly name: string
+  readonly leaseTtlMs: number
+  readonly logLevel: (typeof LOG_LEVELS)[number]
+}
+
+export interface ServeFlags {
+  readonly listen?: string | undefined
+  readonly prefix?: string | undefined
+  readonly 'lease-ttl'?: string | undefined
+  readonly 'log-level'?: string | undefined
+  readonly name?: string | undefined
+}
+
+/** NOMAD_NAMESPACE, which says where the variables of the service are. */
+export function ownNamespace(env: Env): string | undefined {
+  return chosen(env['NOMAD_NAMESPACE'])
+}
+
+export function operatorSettings(env: Env, prefix: string | undefined): OperatorSettings {
+  return { nomad: nomadSettings(env), prefix: prefixOf(env, prefix) }
+}
+
+export function serveSettings(env: Env, flags: ServeFlags): ServeSettings {
+  return {
+    ...operatorSettings(env, flags.prefix),
+    listen: chosen(flags.listen, env['LOCKKEEPER_LISTEN']) ?? DEFAULT_LISTEN,
+    name: chosen(flags.name, env['LOCKKEEPER_NAME']) ?? hostname(),
+    leaseTtlMs: leaseTtl(chosen(flags['lease-ttl'], env['LOCKKEEPER_LEASE_TTL']) ?? '15s'),
+    logLevel: logLevel(chosen(flags['log-level'], env['LOCKKEEPER_LOG_LEVEL']) ?? 'info'),
+  }
+}
+
+/** Those of `dev`: the service must meet the simulated Nomad and no other, whatever the environment says of a real one. */
+export function devSettings(env: Env, flags: ServeFlags): ServeSettings {
+  const { LOCKKEEPER_LISTEN, LOCKKEEPER_LOG_LEVEL } = env as { LOCKKEEPER_LISTEN?: string; LOCKKEEPER_LOG_LEVEL?: string }
+  const level = chosen(flags['log-level'], LOCKKEEPER_LOG_LEVEL) ?? 'warn'
+  return serveSettings({ LOCKKEEPER_LISTEN }, { ...flags, 'log-level': level, name: 'dev' })
+}
+
+function prefixOf(env: Env, flag: string | undefined): string {
+  const prefix = chosen(flag, env['LOCKKEEPER_PREFIX']) ?? 'lockkeeper'
+  const fault = prefixFault(prefix)
+  if (fault !== null) throw invalid(`--prefix (LOCKKEEPER_PREFIX): ${fault}`)
+  return prefix
+}
+
+/** Nomad takes 10s to 24h for a lock. */
+function leaseTtl(text: string): number {
+  const ms = durationOf('--lease-ttl (LOCKKEEPER_LEASE_TTL)', text)
+  if (ms < 10_000 || ms > 86_400_000) throw invalid('--lease-ttl (LOCKKEEPER_LEASE_TTL): it may be 10s to 24h')
+  return ms
+}
+
+function logLevel(text: string): ServeSettings['logLevel'] {
+  const level = LOG_LEVELS.find((one) => one === text)
+  if (level === undefined) throw invalid(`--log-level (LOCKKEEPER_LOG_LEVEL): one of ${LOG_LEVELS.join(', ')}`)
+  return level
+}
+
+function chosen(...texts: (string | undefined)[]): string | undefined {
+  return texts.map((text) => text?.trim()).find((text) => text !== undefined && text !== '')
+}
+
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    // A container may have no name for its user.
+    return 'unknown'
+  }
+}

@@ -1,0 +1,53 @@
+import type { Level } from '../core/scope.ts'
+import { problemOf } from '../shim/answers.ts'
+import { createServiceClient, type ServiceClient } from '../shim/client.ts'
+import { LEVEL_HELP, LEVEL_OPTIONS, levelOf, parse } from './arguments.ts'
+import { plain, writeJson, type Verb } from './io.ts'
+import { allowsColours, ownNamespace, serviceAddresses } from './settings.ts'
+import { statusText, type LockView, type SemaphoreView } from './status-view.ts'
+
+const help = `Shows who holds, who waits and why, what failed, and what is shut. Without flags everything.
+
+usage: lockkeeper status [LEVEL] [flags]
+
+${LEVEL_HELP}
+  --addr URL[,URL...]  the service (LOCKKEEPER_ADDR, http://127.0.0.1:4650)
+  --json               what the service answers: {semaphores, locks}
+`
+
+const OPTIONS = { ...LEVEL_OPTIONS, addr: { type: 'string' }, json: { type: 'boolean', default: false } } as const
+const BOUND_MS = 15_000
+
+export const verb: Verb = {
+  help,
+  async run(words, env, io) {
+    const { values } = parse(words, OPTIONS)
+    const level = levelOf(values, ownNamespace(env))
+    const client = createServiceClient(serviceAddresses(env, values.addr), io.clock)
+    try {
+      const query = queryOf(level)
+      const semaphores = await get<SemaphoreView>(client, `/v1/semaphores${query}`, 'semaphores')
+      const locks = await get<LockView>(client, '/v1/locks', 'locks')
+      if (values.json) writeJson(io.stdout, { semaphores, locks })
+      else {
+        const colours = allowsColours(env) && io.stdout.isTTY
+        io.stdout.write(statusText(semaphores, locks, { colours, now: io.clock.wall(), plain }))
+      }
+      return 0
+    } finally {
+      await client.close()
+    }
+  },
+}
+
+async function get<T>(client: ServiceClient, path: string, field: string): Promise<readonly T[]> {
+  const answer = await client.call({ method: 'GET', path, boundMs: BOUND_MS }, new AbortController().signal)
+  const list = (answer.body as Record<string, unknown> | null)?.[field]
+  if (answer.status !== 200 || !Array.isArray(list)) throw problemOf(answer, 'the address of the service')
+  return list as T[]
+}
+
+function queryOf(level: Level): string {
+  const query = new URLSearchParams(level as Record<string, string>).toString()
+  return query === '' ? '' : `?${query}`
+}
