@@ -1,5 +1,8 @@
 import type { Clock } from './ports.ts'
 
+/** Made once: an abort without a reason makes an exception with a stack each time. */
+const RUNG = new Error('woken')
+
 /** Lets a loop sleep until it is woken. A wake that comes while the loop is busy is kept for its next sleep: none is lost. */
 export class Alarm {
   readonly #clock: Clock
@@ -19,7 +22,7 @@ export class Alarm {
   async sleep(ms: number, signal: AbortSignal): Promise<void> {
     if (!this.#rung && !signal.aborted) {
       const ringing = new AbortController()
-      this.#ring = () => ringing.abort()
+      this.#ring = () => ringing.abort(RUNG)
       signal.addEventListener('abort', this.#ring, { once: true })
       await this.#clock.sleep(ms, ringing.signal).catch(() => undefined)
       signal.removeEventListener('abort', this.#ring)

@@ -14,6 +14,8 @@ import { isBehind, requestOf, waiterId, type Waiter, type WaitingRoom } from './
 const ABSENT_MS = 5_000
 /** So long an asker may take to come to another replica when its own is gone. */
 const ORPHAN_MS = 15_000
+/** How many waiters behind those that may go next have a lease already: making one takes longer than a short hold. */
+const LEASES_AHEAD = 4
 /** How many variables one scope writes or reads at a time. */
 const BATCH = 16
 
@@ -50,7 +52,7 @@ export class Chores {
 
   /** Starts what is to be done after a turn. `reach`: how many of the queue's head may go soon; `stateAt`: when the state was read. */
   start(ordered: readonly Candidate[], plan: Plan, reach: number, stateAt: number): void {
-    const soon = new Set([...plan.next, ...ordered.slice(0, Math.max(1, reach)).map(({ id }) => id)])
+    const soon = new Set([...plan.next, ...ordered.slice(0, reach + LEASES_AHEAD).map(({ id }) => id)])
     const now = this.#deps.clock.now()
     const idle = this.#room
       .all()

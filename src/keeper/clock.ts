@@ -1,4 +1,4 @@
-import { setTimeout as after } from 'node:timers/promises'
+import { clearTimeout, setTimeout } from 'node:timers'
 import type { Clock } from './ports.ts'
 
 /** The one place where real time comes from. Everything else takes a Clock. */
@@ -6,8 +6,17 @@ export const systemClock: Clock = {
   now: () => performance.now(),
   wall: () => Date.now(),
   sleep: (ms, signal) =>
-    after(ms, undefined, signal === undefined ? undefined : { signal }).catch((error: unknown) => {
-      throw signal?.aborted === true ? signal.reason : error
+    new Promise((resolve, reject) => {
+      if (signal?.aborted === true) return reject(signal.reason)
+      const leave = () => {
+        clearTimeout(timer)
+        reject(signal?.reason)
+      }
+      const timer = setTimeout(() => {
+        signal?.removeEventListener('abort', leave)
+        resolve()
+      }, ms)
+      signal?.addEventListener('abort', leave, { once: true })
     }),
   async within(ms, signal, work) {
     const control = new AbortController()

@@ -13,6 +13,8 @@ export interface LeaseDeps {
 
 /** The lock falls 2 × TTL after the last renewal, then Nomad waits this long; 0 would mean 15 s (facts §2). */
 const LOCK_DELAY_MS = 1
+/** Made once: an abort without a reason makes an exception with a stack each time. */
+const KEPT = new Error('not renewed any more')
 /** How long a release may take when its owner is already shutting down. */
 const END_MS = 5_000
 
@@ -45,7 +47,7 @@ export class Lease {
   /** Renews every third of the TTL, until the lease is lost, ended or handed over, or the signal aborts. */
   async keep(signal: AbortSignal): Promise<void> {
     const { clock, ttlMs, log } = this.#deps
-    const stop = () => this.#keeping.abort()
+    const stop = () => this.#keeping.abort(KEPT)
     signal.addEventListener('abort', stop, { once: true })
     const keeping = this.#keeping.signal
     while (!keeping.aborted && !signal.aborted && !this.#lost) {
@@ -62,7 +64,7 @@ export class Lease {
 
   /** From now on its holder renews it. */
   handOver(): void {
-    this.#keeping.abort()
+    this.#keeping.abort(KEPT)
   }
 
   async #renew(signal: AbortSignal): Promise<void> {
@@ -76,7 +78,7 @@ export class Lease {
   /** Releases and deletes the variable. Bounded, on a signal of its own; what fails is left to expire and to the sweep. */
   async end(): Promise<void> {
     this.#lost = true
-    this.#keeping.abort()
+    this.#keeping.abort(KEPT)
     await endLease(this.#deps, this.path, this.lockId)
   }
 }

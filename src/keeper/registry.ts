@@ -16,7 +16,7 @@ const IDLE_MS = 60_000
 /** A lease variable that is not locked any more and belongs to nobody is removed after this. */
 const SWEEP_MS = 60_000
 const FIRST_LIST_MS = 5_000
-/** How many semaphores are followed by a blocking read of their own while our waiter is next there and another replica holds. */
+/** How many semaphores with waiters here are followed by a blocking read of their own while there are other replicas. */
 const MAX_FOLLOWED = 4
 const FOLLOW_MS = 30_000
 
@@ -164,7 +164,7 @@ export class Registry {
       for (const [path, running] of this.#running) {
         this.#beside('overdue', () => endOverdue(running.semaphore, clock))
         this.#forgetIdle(path, running)
-        if (replica.others > 0 && running.semaphore.isNextHere) this.#follow(path, running, signal)
+        if (replica.others > 0) this.#follow(path, running, signal)
       }
       this.#sweep()
     }
@@ -180,15 +180,16 @@ export class Registry {
     }
   }
 
-  /** Our waiter is next, and another replica may end the hold before it: its variable is read as it changes. */
+  /** Somebody waits here, and another replica may end the hold before it: the semaphore is read as it changes. */
   #follow(path: string, running: Running, signal: AbortSignal): void {
-    if (this.#followed.has(path) || this.#followed.size >= MAX_FOLLOWED) return
+    const waits = () => running.semaphore.room.all().length > 0
+    if (this.#followed.has(path) || this.#followed.size >= MAX_FOLLOWED || !waits()) return
     this.#followed.add(path)
     const { variables, clock } = this.#deps
     const { semaphore } = running
     this.#beside('follow', async () => {
       try {
-        while (!signal.aborted && !running.end.signal.aborted && semaphore.isNextHere && semaphore.stored !== null) {
+        while (!signal.aborted && !running.end.signal.aborted && waits() && semaphore.stored !== null) {
           const at = clock.now()
           const { variable } = await variables.get(path, { index: semaphore.stored.index, waitMs: FOLLOW_MS }, signal)
           if (variable === null) return

@@ -42,7 +42,6 @@ export class Semaphore {
   readonly #handOut: HandOut
   readonly #alarm: Alarm
   #look: JobLook | null = null
-  #headIsHere = false
 
   /** `changed` is called whenever another state is known. */
   constructor(deps: HandOutDeps, scope: Scope, changed: () => void) {
@@ -78,11 +77,6 @@ export class Semaphore {
     const state = this.#stored?.state
     const quiet = state !== undefined && ('unreadable' in state || (state.holds.length === 0 && state.failures.length === 0))
     return quiet && this.room.all().length === 0 && this.chores.queue.entries.size === 0 && this.#changes.size === 0
-  }
-
-  /** Whether the head of the queue waits here, for a slot that somebody holds. */
-  get isNextHere(): boolean {
-    return this.#headIsHere
   }
 
   wake(): void {
@@ -170,7 +164,6 @@ export class Semaphore {
     const index = await this.#write(stored, state, signal)
     if (index === null) return this.wake()
     changes.settle(state, index)
-    this.#headIsHere = state.holds.length > 0 && ordered[0] !== undefined && this.room.get(ordered[0].id) !== null
     this.room.explain(ordered, plan, state.holds)
     this.#handOut.start(state, index)
     this.chores.start(ordered, plan, policy.maxParallel === 0 ? MAX_HOLDS : policy.maxParallel, (this.#stored ?? stored).at)

@@ -12,6 +12,9 @@ import type { Entry, Queue } from './queue.ts'
 /** A poll that runs out while its grant is under way waits so much longer. */
 const GRANT_GRACE_MS = 5_000
 
+/** Made once: an abort without a reason makes an exception with a stack each time. */
+const OVER = new Error('answered')
+
 type Poll = (answer: Answer | Problem) => void
 
 /** One asking process that waits here. */
@@ -68,9 +71,9 @@ export class WaitingRoom {
     const over = new AbortController()
     const poll: Poll = (given) => {
       answer = given
-      over.abort()
+      over.abort(OVER)
     }
-    const gone = () => over.abort()
+    const gone = () => over.abort(OVER)
     signal.addEventListener('abort', gone, { once: true })
     const waiter = this.#enter(ask, poll)
     wake()
