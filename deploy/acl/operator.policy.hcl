@@ -1,0 +1,17 @@
+# What somebody needs who freezes and thaws rollouts: lockkeeper lock, unlock, resume, release. `default` is the namespace in which
+# lockkeeper keeps its variables. A team gets the paths of its own namespace only: "lockkeeper/locks/<namespace>", and so on.
+
+namespace "default" {
+  variables {
+    path "lockkeeper/locks" {
+      capabilities = ["read", "list", "write", "destroy"]
+    }
+    path "lockkeeper/locks/*" {
+      capabilities = ["read", "list", "write", "destroy"]
+    }
+    # To see what is under way when a lock is put; to resume and to release by force.
+    path "lockkeeper/semaphores/*" {
+      capabilities = ["read", "list", "write"]
+    }
+  }
+}

@@ -1,0 +1,79 @@
+# Lockkeeper as a Nomad service job: two replicas, no infrastructure besides Nomad.
+#
+#   nomad acl policy apply -namespace default -job lockkeeper lockkeeper-service deploy/acl/service.policy.hcl
+#   nomad job run -var lockkeeper=/opt/lockkeeper deploy/lockkeeper.nomad.hcl
+#
+# There is no authentication yet: whoever reaches the port may ask, renew and lock. It listens on loopback, so clients on the same
+# machine can use it; give `listen` another address only where nobody but your workloads can reach it.
+
+variable "lockkeeper" {
+  type        = string
+  description = "The folder with dist/ and node_modules/ of lockkeeper on each client; Node 20.19 or later must be on the PATH."
+}
+
+variable "listen" {
+  type        = string
+  default     = "127.0.0.1"
+  description = "The address that replicas listen on."
+}
+
+job "lockkeeper" {
+  type = "service"
+
+  group "replica" {
+    count = 2
+
+    network {
+      port "http" {}
+    }
+
+    update {
+      max_parallel     = 1
+      min_healthy_time = "10s"
+      healthy_deadline = "2m"
+    }
+
+    service {
+      name     = "lockkeeper"
+      provider = "nomad"
+      port     = "http"
+      address  = var.listen
+
+      check {
+        type     = "http"
+        path     = "/health/ready"
+        interval = "5s"
+        timeout  = "2s"
+      }
+    }
+
+    task "lockkeeper" {
+      driver = "raw_exec"
+
+      config {
+        command = "node"
+        args    = ["${var.lockkeeper}/dist/bin.js", "serve", "--listen", "${var.listen}:${NOMAD_PORT_http}"]
+      }
+
+      # Its own token, with the policy that is attached to the job; the file is read again whenever it changes.
+      identity {
+        env  = false
+        file = true
+      }
+
+      env {
+        NOMAD_ADDR       = "unix://${NOMAD_SECRETS_DIR}/api.sock"
+        NOMAD_TOKEN_FILE = "${NOMAD_SECRETS_DIR}/nomad_token"
+        LOCKKEEPER_NAME  = "${NOMAD_ALLOC_NAME}"
+      }
+
+      kill_signal  = "SIGTERM"
+      kill_timeout = "20s"
+
+      resources {
+        cpu    = 200
+        memory = 256
+      }
+    }
+  }
+}
