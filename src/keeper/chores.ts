@@ -2,6 +2,7 @@
 // are read, and requests that nobody waits for any more are removed. Each chore runs once at a time and wakes the scope at its end.
 import type { Candidate, Plan } from '../core/admission.ts'
 import type { Scope } from '../core/scope.ts'
+import type { Hold } from '../core/state.ts'
 import { acquireLease, type LeaseDeps } from './lease.ts'
 import type { Paths } from './paths.ts'
 import type { VariableMeta } from './ports.ts'
@@ -48,6 +49,17 @@ export class Chores {
 
   see(index: number, at: number, metas: Iterable<VariableMeta>): void {
     this.#queue = withList(this.#queue, this.#deps.paths.requestsOf(this.#scope), index, at, metas)
+  }
+
+  /** The requests of these holds are granted, as a state at `index` shows: they wait no more, although an older list has them. One
+   *  that was taken back is in the next newer list again. */
+  consume(holds: readonly Hold[], index: number): void {
+    for (const { unit, key, request } of holds) {
+      const path = this.#deps.paths.request(this.#scope, unit)
+      const entry = this.#queue.entries.get(path)
+      const isOurs = this.#room.get(waiterId({ unit, key })) !== null
+      if (entry?.modifyIndex === request && !isOurs) this.#queue = withoutEntry(this.#queue, path, index)
+    }
   }
 
   /** Starts what is to be done after a turn. `reach`: how many of the queue's head may go soon; `stateAt`: when the state was read. */
