@@ -17,6 +17,12 @@ variable "listen" {
   description = "The address that replicas listen on."
 }
 
+variable "nomad_addr" {
+  type        = string
+  default     = "http://127.0.0.1:4646"
+  description = "Nomad's API as seen from the replicas: the agent of their own machine, or several servers with commas between them."
+}
+
 job "lockkeeper" {
   type = "service"
 
@@ -62,7 +68,7 @@ job "lockkeeper" {
       }
 
       env {
-        NOMAD_ADDR       = "unix://${NOMAD_SECRETS_DIR}/api.sock"
+        NOMAD_ADDR       = var.nomad_addr
         NOMAD_TOKEN_FILE = "${NOMAD_SECRETS_DIR}/nomad_token"
         LOCKKEEPER_NAME  = "${NOMAD_ALLOC_NAME}"
       }

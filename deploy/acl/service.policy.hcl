@@ -2,6 +2,9 @@
 # `default` is the namespace in which lockkeeper keeps its variables (NOMAD_NAMESPACE).
 
 namespace "default" {
+  # Said here again: for the namespace that a rule names, that of "*" does not count.
+  capabilities = ["read-job", "list-jobs"]
+
   variables {
     path "lockkeeper/*" {
       capabilities = ["read", "list", "write", "destroy"]
