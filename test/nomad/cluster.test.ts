@@ -53,7 +53,13 @@ const EXPECTED = {
   migrating: false,
   createIndex: 14,
   tasks: {
-    app: { state: 'running', failed: false, restarts: 2, startedAt: Date.parse('2026-11-29T16:53:58.459Z') + 0.196, stopping: false },
+    app: {
+      state: 'running',
+      failed: false,
+      restarts: 2,
+      startedAt: Date.parse('2026-11-29T16:53:58.459Z') + 0.196,
+      stopping: false,
+    },
     init: { state: 'dead', failed: false, restarts: 0, startedAt: null, stopping: false },
     later: { state: 'pending', failed: false, restarts: 0, startedAt: null, stopping: false },
   },

@@ -1,5 +1,5 @@
 import { DevNomad, type JobSpec } from '../../src/devnomad/devnomad.ts'
-import type { Ask, Answer, Granted, Waiting } from '../../src/keeper/ask.ts'
+import type { Granted, Waiting } from '../../src/keeper/ask.ts'
 import { Keeper, type AskInput } from '../../src/keeper/keeper.ts'
 import type { Cluster, Log, Variables } from '../../src/keeper/ports.ts'
 import { Problem } from '../../src/core/errors.ts'
@@ -11,7 +11,7 @@ import { createVariables } from '../../src/nomad/variables.ts'
 import { ManualClock } from './manual-clock.ts'
 import { sequentialIds } from './sequential-ids.ts'
 
-export type { Ask, Answer, Granted, Waiting }
+export type { Granted, Waiting }
 
 /** Requests go straight into devnomad: no sockets, so everything happens in virtual time. */
 export function sendTo(nomad: DevNomad, before: (method: string, path: string) => Promise<void> = async () => undefined): Send {
