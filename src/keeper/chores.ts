@@ -17,6 +17,8 @@ const ABSENT_MS = 5_000
 const ORPHAN_MS = 15_000
 /** How many waiters behind those that may go next have a lease already: making one takes longer than a short hold. */
 const LEASES_AHEAD = 4
+/** Before something that failed is tried again. */
+const RETRY_MS = 500
 /** How many variables one scope writes or reads at a time. */
 const BATCH = 16
 
@@ -123,17 +125,20 @@ export class Chores {
     if (lease !== null) this.run(`end ${lease.path}`, () => lease.end())
   }
 
-  /** Something beside the turns. A failure is logged and tried again by a later turn. */
+  /** Something beside the turns. A failure is logged, and tried again by a turn after a while: what fails at once, as everything
+   *  does that is begun while we shut down, would wake the next turn for ever. */
   run(name: string, work: () => Promise<void>): void {
     if (this.#running.has(name)) return
-    const { signal, log } = this.#deps
+    const { signal, log, clock } = this.#deps
     const done = work()
-      .catch((error: unknown) => {
-        if (!signal.aborted) log.warn({ chore: name.split(' ')[0], error: String(error) }, 'not done; it will be tried again')
+      .catch(async (error: unknown) => {
+        if (signal.aborted) return
+        log.warn({ chore: name.split(' ')[0], error: String(error) }, 'not done; it will be tried again')
+        await clock.sleep(RETRY_MS, signal).catch(() => undefined)
       })
       .finally(() => {
         this.#running.delete(name)
-        this.#wake()
+        if (!signal.aborted) this.#wake()
       })
     this.#running.set(name, done)
   }

@@ -1,4 +1,4 @@
-// What Nomad says about a job, read at most once at a time: everybody who asks meanwhile gets the same answer.
+// What Nomad says about a job. Whoever wants a look gets the newest one that is new enough for it, also while it is under way.
 import type { Allocation, CheckResult, GroupSpec, Job, Node } from '../core/cluster.ts'
 import { groupView, type GroupView } from '../core/budget.ts'
 import { groupPolicy, type ResolvedPolicy } from '../core/policy.ts'
@@ -14,6 +14,8 @@ export interface JobLook {
   readonly deploying: boolean
   readonly nodes: readonly Node[]
 }
+
+const KEEP_MS = 10_000
 
 export interface ClusterView {
   /** A look that was begun at `notBefore` (monotonic) or later; it may be one that others asked for. */
@@ -42,14 +44,11 @@ export function createClusterView(cluster: Cluster, clock: Clock, signal: AbortS
       const last = looks.get(key)
       if (last !== undefined && last.at >= notBefore) return await last.look
       const at = clock.now()
+      for (const [old, entry] of looks) if (at - entry.at > KEEP_MS) looks.delete(old)
       const entry = { at, look: read(scope, at) }
       looks.set(key, entry)
-      try {
-        return await entry.look
-      } finally {
-        // Only those who asked while it was under way share it.
-        if (looks.get(key) === entry) looks.delete(key)
-      }
+      entry.look.catch(() => looks.get(key) === entry && looks.delete(key))
+      return await entry.look
     },
     async checks(allocation) {
       return await cluster.checks(allocation, signal).catch(() => 'unknown' as const)

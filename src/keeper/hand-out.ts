@@ -9,7 +9,7 @@ import type { ChoreDeps, Chores } from './chores.ts'
 import { groupOf, type ClusterView, type JobLook } from './cluster-view.ts'
 import type { LockView } from './lock-view.ts'
 import type { Meter } from './ports.ts'
-import type { Stored } from './semaphore.ts'
+import type { Stored } from './records.ts'
 import type { Waiter, WaitingRoom } from './waiting-room.ts'
 
 export interface HandOutDeps extends ChoreDeps {

@@ -56,6 +56,8 @@ export interface Readiness {
 
 /** How long a release may take until its caller is told that Nomad does not answer. */
 const CALL_MS = 10_000
+/** Whether an allocation may be asked for at all is told from a look that is not older than this; the grant has its own. */
+const RECENT_MS = 1_000
 /** How many askers may wait at one replica. */
 const MAX_WAITERS = 20_000
 const FINISHED = ['complete', 'failed', 'lost']
@@ -183,7 +185,7 @@ export class Keeper {
     const { namespace, job, group } = allocation
     const { component } = input
     const scope: GroupScope = { namespace, job, group, ...(component === undefined ? {} : { component }) }
-    const look = await this.#cluster.look(scope, this.#ports.clock.now())
+    const look = await this.#cluster.look(scope, this.#ports.clock.now() - RECENT_MS)
     const of = groupOf(look, scope)
     if (look.job === null || of === null) throw new Problem('allocation_finished', `job ${job} or its group ${group} is gone`)
     if (look.job.type !== 'service' && look.job.type !== 'system') {

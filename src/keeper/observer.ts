@@ -138,7 +138,8 @@ export class Observer {
     const allocation = currentOf(view, watched.unit)
     const checks = allocation === null ? [] : await this.#deps.cluster.checks(allocation.id)
     const group = groupOf(view, scope)?.group ?? null
-    const sight = { at: view.at, wall: this.#deps.clock.wall(), allocation, checks, group }
+    const { clock } = this.#deps
+    const sight = { at: view.at, seenAt: clock.now(), wall: clock.wall(), allocation, checks, group }
     const { memory, verdict } = look(this.#memories.get(key) ?? null, watched, sight, policy)
     this.#memories.set(key, memory)
     return verdict

@@ -22,6 +22,13 @@ export interface RequestRecord {
 
 export type Items = Readonly<Record<string, string>>
 
+/** The state as it was last seen. `at`: monotonic time at which that was asked for. */
+export interface Stored {
+  readonly index: number
+  readonly at: number
+  readonly state: State | { readonly unreadable: string }
+}
+
 export function semaphoreItems(state: State): Items | null {
   const text = encodeState(state)
   return text === null ? null : { scope: JSON.stringify(state.scope), state: text, summary: summaryOf(state) }

@@ -13,15 +13,8 @@ import { Changes, type Commit } from './changes.ts'
 import { Chores } from './chores.ts'
 import { groupOf, type JobLook } from './cluster-view.ts'
 import { HandOut, type HandOutDeps } from './hand-out.ts'
-import { readSemaphore, semaphoreItems, type Items } from './records.ts'
+import { readSemaphore, semaphoreItems, type Items, type Stored } from './records.ts'
 import { WaitingRoom, requestOf, type Waiter } from './waiting-room.ts'
-
-/** The state as it was last seen. `at`: monotonic time at which that was asked for. */
-export interface Stored {
-  readonly index: number
-  readonly at: number
-  readonly state: State | { readonly unreadable: string }
-}
 
 /** A look at the group that is older than this admits nobody. Observers look once a second. */
 const LOOK_MS = 1_500

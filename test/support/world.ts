@@ -14,10 +14,13 @@ import { sequentialIds } from './sequential-ids.ts'
 export type { Granted, Waiting }
 
 /** Requests go straight into devnomad: no sockets, so everything happens in virtual time. */
-export function sendTo(nomad: DevNomad, before: (method: string, path: string) => Promise<void> = async () => undefined): Send {
+export function sendTo(
+  nomad: DevNomad,
+  before: (method: string, path: string, body: string) => Promise<void> = async () => undefined,
+): Send {
   return async ({ method, path, headers, body, signal }) => {
     try {
-      await before(method, path)
+      await before(method, path, body ?? '')
       const answer = await nomad.handle({ method, path, headers, ...(body === undefined ? {} : { body }), signal })
       const { status, body: text } = answer
       const found = new Map(Object.entries(answer.headers).map(([name, value]) => [name.toLowerCase(), value]))
@@ -81,6 +84,8 @@ export class World {
   readonly variables: Variables
   readonly cluster: Cluster
   readonly replicas: Keeper[] = []
+  /** Every request to Nomad, when it is set to a list. */
+  sent: { method: string; path: string; body: string }[] | null = null
   readonly #gates = new Map<Keeper, { dead: boolean }>()
   readonly #steps: { matches: (method: string, path: string) => boolean; act: () => Promise<unknown> }[] = []
   readonly #step = async (method: string, path: string): Promise<void> => {
@@ -206,7 +211,8 @@ export class World {
   #ports(gate: { dead: boolean } = { dead: false }) {
     const settings = { addresses: ['http://devnomad'], namespace: 'default', token: {}, tls: { skipVerify: false } }
     const client = createNomadClient({
-      send: sendTo(this.nomad, async (method, path) => {
+      send: sendTo(this.nomad, async (method, path, body) => {
+        this.sent?.push({ method, path, body })
         if (gate.dead) throw new Error('killed')
         await this.#step(method, path)
       }),
