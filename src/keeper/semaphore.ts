@@ -252,6 +252,8 @@ export class Semaphore {
       meter.count('cas_conflicts')
       this.#stored = null
       if (put.current !== null) this.seeStored(put.current.modifyIndex, put.current.items, at)
+      // It was removed, or somebody has put a lock of their own on it: either way there is no hurry.
+      else await clock.sleep(RETRY_MS, signal)
     } catch (error) {
       if (!(error instanceof NomadFault && error.maybeDone)) throw error
       // It may have happened: the next turn reads, and finds the hold by its id or decides anew (protocol S2).
