@@ -68,7 +68,7 @@ function blockOf(view: SemaphoreView, paint: Paint, options: StatusOptions): str
   const { scope, path, grants, holds = [], queue = [], failures = [] } = view
   const name = plain(scope === null ? path : describe(scope))
   const lines = [
-    `${paint(BOLD, name)}  ${budgetOf(view)}, ${queue.length} waiting${grants === null ? '' : `, ${grants} granted so far`}`,
+    `${paint(BOLD, name)}  ${budgetOf(view)}, ${queue.length} waiting${grants === null ? '' : `, newest token ${grants}`}`,
   ]
   const warn = (code: number, text: string) => lines.push(`  ${paint(code, plain(text))}`)
   if (view.unreadable !== undefined) warn(RED, `its state cannot be read, so it stays shut: ${view.unreadable}`)

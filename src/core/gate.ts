@@ -31,7 +31,10 @@ export interface Watched {
 /** One look at the unit. `allocation`: the last of the chain of replacements; null: Nomad does not know it; 'unknown': no
  *  answer. `checks`: of that allocation, read after the look began; an answer proves that its agent is there (protocol E6). */
 export interface Sight {
+  /** When the look was begun: it shows nothing older. */
   readonly at: number
+  /** When all of it was in: it shows nothing newer. What it was the first to see counts from here. */
+  readonly seenAt: number
   readonly wall: number
   readonly allocation: Allocation | null | 'unknown'
   readonly checks: readonly CheckResult[] | 'unknown'
@@ -95,7 +98,7 @@ export function look(
   const starts = startsOf(allocation)
   // What was not looked at for a while, by a replica that was frozen, say, is not known to have been healthy meanwhile.
   const steady = (last.starts === starts || last.healthySince === null) && sight.at - before.lookedAt <= UNSEEN_MS
-  const healthySince = unhealthy !== null ? null : steady ? (last.healthySince ?? sight.at) : sight.at
+  const healthySince = unhealthy !== null ? null : steady ? (last.healthySince ?? sight.seenAt) : sight.seenAt
   const next: GateMemory = {
     ...last,
     goneSince: null,
@@ -109,7 +112,8 @@ export function look(
   if (unhealthy !== null) return { memory: next, verdict: fail(unhealthy) }
   if (!acted) return { memory: next, verdict: fail('its restart is not to be seen yet') }
   const needed = Math.max(policy.minHealthyTime, LAG_MS)
-  const healthyFor = sight.at - (healthySince ?? sight.at)
+  const healthyFor = Math.max(0, sight.at - (healthySince ?? sight.at))
+  if (watched.outcome === 'overdue' && !isQuiet(next, watched, sight)) return { memory: next, verdict: fail('its actor may still act') }
   if (healthyFor >= needed)
     return { memory: next, verdict: { kind: 'healthy', reason: `healthy for ${Math.floor(healthyFor / 1_000)} s` } }
   return { memory: next, verdict: fail(`healthy for ${Math.floor(healthyFor / 1_000)} of ${needed / 1_000} s`) }
@@ -133,7 +137,7 @@ function missing(
   allocation: Allocation | null,
   broken: (reason: string) => { memory: GateMemory; verdict: Verdict },
 ): { memory: GateMemory; verdict: Verdict } {
-  const goneSince = last.goneSince ?? sight.at
+  const goneSince = last.goneSince ?? sight.seenAt
   const waiting = broken('the allocation has ended; Nomad may name a replacement')
   const memory = { ...waiting.memory, goneSince }
   // A replacement that was asked for is owed: it may wait for a volume or for room until the deadline (case C2.6).
@@ -199,11 +203,16 @@ function isUnchanged(
   allocation: Allocation,
   unhealthy: string | null,
 ): boolean {
-  const quiet = watched.outcome === null ? undefined : QUIET_MS[watched.outcome]
-  if (quiet === undefined || memory.answeredSince === null || (watched.wasUp && unhealthy !== null)) return false
+  if (watched.wasUp && unhealthy !== null) return false
   const stopping = Object.values(allocation.tasks).some((task) => task.stopping)
   if (stopping || allocation.id !== watched.unit || hasMoved(watched, allocation)) return false
-  return sight.at - memory.answeredSince >= quiet
+  return isQuiet(memory, watched, sight)
+}
+
+/** Its actor can have acted no more for so long that its act would be seen. */
+function isQuiet({ answeredSince }: GateMemory, { outcome }: Watched, { at }: Sight): boolean {
+  const quiet = outcome === null ? undefined : QUIET_MS[outcome]
+  return quiet !== undefined && answeredSince !== null && at - answeredSince >= quiet
 }
 
 function pastDeadline(watched: Watched, wall: number, policy: Policy, reason: string): Verdict {

@@ -79,7 +79,8 @@ export interface Transition {
 export interface State {
   readonly version: 1
   readonly scope: Scope
-  /** Counts up and never goes down: the token of the newest hold (protocol S1). */
+  /** Counts up and never goes down: the token of the newest hold (protocol S1). It begins at an index of Nomad, above every
+   *  token that was ever given in a state that was removed. */
   readonly grants: number
   readonly holds: readonly Hold[]
   readonly failures: readonly Failure[]

@@ -2,7 +2,7 @@
 // are read, and requests that nobody waits for any more are removed. Each chore runs once at a time and wakes the scope at its end.
 import type { Candidate, Plan } from '../core/admission.ts'
 import type { Scope } from '../core/scope.ts'
-import type { Hold } from '../core/state.ts'
+import type { State } from '../core/state.ts'
 import { acquireLease, type LeaseDeps } from './lease.ts'
 import type { Paths } from './paths.ts'
 import type { VariableMeta } from './ports.ts'
@@ -36,6 +36,8 @@ export class Chores {
   readonly #wake: () => void
   readonly #running = new Map<string, Promise<void>>()
   readonly #orphans = new Map<string, number>()
+  /** By token: what was granted elsewhere, and the index that told. */
+  readonly #consumed = new Map<number, { readonly entry: Entry; readonly at: number }>()
   #queue = EMPTY_QUEUE
 
   constructor(deps: ChoreDeps, scope: Scope, room: WaitingRoom, wake: () => void) {
@@ -53,14 +55,21 @@ export class Chores {
     this.#queue = withList(this.#queue, this.#deps.paths.requestsOf(this.#scope), index, at, metas)
   }
 
-  /** The requests of these holds are granted, as a state at `index` shows: they wait no more, although an older list has them. One
-   *  that was taken back is in the next newer list again. */
-  consume(holds: readonly Hold[], index: number): void {
-    for (const { unit, key, request } of holds) {
+  /** The requests of its holds are granted, as a state at `index` shows: they wait no more, although an older list has them. One
+   *  that was taken back has its place again, until a newer list tells. */
+  consume({ holds, transitions }: State, index: number): void {
+    for (const [token, { entry, at }] of this.#consumed) {
+      const isBack = transitions.some((one) => one.kind === 'taken_back' && one.token === token)
+      if (isBack && this.#queue.index <= at) this.#queue = withEntry(this.#queue, entry)
+      if (isBack || this.#queue.index > at) this.#consumed.delete(token)
+    }
+    for (const { unit, key, request, token } of holds) {
       const path = this.#deps.paths.request(this.#scope, unit)
       const entry = this.#queue.entries.get(path)
       const isOurs = this.#room.get(waiterId({ unit, key })) !== null
-      if (entry?.modifyIndex === request && !isOurs) this.#queue = withoutEntry(this.#queue, path, index)
+      if (entry === undefined || entry.modifyIndex !== request || isOurs) continue
+      this.#queue = withoutEntry(this.#queue, path, index)
+      this.#consumed.set(token, { entry, at: index })
     }
   }
 
@@ -81,6 +90,7 @@ export class Chores {
     const placeless = idle.filter((waiter) => waiter.poll !== null && !plan.next.has(waiter.id) && this.#mayStore(waiter))
     this.#each('store', placeless, (waiter) => this.#store(waiter))
     const entries = [...this.#queue.entries.values()]
+    for (const path of this.#orphans.keys()) if (!this.#queue.entries.has(path)) this.#orphans.delete(path)
     this.#each(
       'read',
       entries.filter(({ record }) => record === undefined),

@@ -55,15 +55,15 @@ export class HandOut {
       )
       // A grant whose asker has gone is taken back; only who is here adopts one.
       if (hold === undefined || (hold.id !== waiter.holdId && (waiter.poll === null || !waiter.lease.valid()))) continue
-      const work = hold.id === waiter.holdId ? () => this.#confirm(waiter, hold, index) : () => this.#adopt(waiter, hold)
+      const work = hold.id === waiter.holdId ? () => this.#confirm(waiter, hold, state, index) : () => this.#adopt(waiter, hold)
       waiter.confirming = true
       this.#chores.run(`confirm ${waiter.id}`, () => work().finally(() => (waiter.confirming = false)))
     }
   }
 
   /** After the commit, before anybody is told: the operator locks and the budget are looked at again. */
-  async #confirm(waiter: Waiter, hold: Hold, index: number): Promise<void> {
-    const why = await this.#whyNot(hold, index).catch((error: unknown) => `it could not be confirmed: ${String(error)}`)
+  async #confirm(waiter: Waiter, hold: Hold, committed: State, index: number): Promise<void> {
+    const why = await this.#whyNot(hold, committed, index).catch((error: unknown) => `it could not be confirmed: ${String(error)}`)
     if (why === null && waiter.lease?.valid() === true && this.#tell(waiter, hold)) return
     this.#deps.meter.count('grants_taken_back')
     const reason = why ?? 'its asker has gone'
@@ -72,7 +72,7 @@ export class HandOut {
     await this.#semaphore.commit(change).finally(() => this.#chores.startOver(waiter))
   }
 
-  async #whyNot(hold: Hold, index: number): Promise<string | null> {
+  async #whyNot(hold: Hold, committed: State, index: number): Promise<string | null> {
     const { clock, locks, cluster, signal } = this.#deps
     return await clock.within(CONFIRM_MS, signal, async (bounded) => {
       const committedAt = clock.now()
@@ -81,8 +81,9 @@ export class HandOut {
       const look = await cluster.look(this.#scope, committedAt)
       this.#semaphore.seeLook(look)
       const group = groupOf(look, this.#scope)
-      const state = this.#semaphore.stored()?.state
-      if (group === null || state === undefined || 'unreadable' in state) return 'the group cannot be seen any more'
+      // What is known of the state may just be read anew; then it is at least what was committed.
+      const state = this.#semaphore.stored()?.state ?? committed
+      if (group === null || 'unreadable' in state) return 'the group cannot be seen any more'
       return overBudget(state, hold.id, group.view, group.resolved.policy)
     })
   }

@@ -109,7 +109,7 @@ function summaryOf(state: State): string {
   const holds = state.holds.map(({ unit, phase }) => `${unit} (${phase})`).join(', ')
   const halted = state.halted === null ? '' : `, halted: ${state.halted.reason}`
   return cut(
-    `${describe(state.scope)}: ${holds === '' ? 'nothing is held' : holds}, ${state.grants} granted so far${halted}`,
+    `${describe(state.scope)}: ${holds === '' ? 'nothing is held' : holds}, newest token ${state.grants}${halted}`,
     1_000,
   )
 }

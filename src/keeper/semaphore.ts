@@ -144,7 +144,7 @@ export class Semaphore {
   async #turn(signal: AbortSignal): Promise<void> {
     const stored = this.#stored ?? (await this.#read(signal))
     if ('unreadable' in stored.state) return this.#refuse(stored.state.unreadable)
-    this.chores.consume(stored.state.holds, stored.index)
+    this.chores.consume(stored.state, stored.index)
     this.#dismiss()
     const { policy } = this.policy
     const now = this.#deps.clock.wall()

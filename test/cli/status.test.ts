@@ -54,7 +54,7 @@ it('shows who holds since when, and who waits in which place and why', async () 
   expect(ended).toMatchObject({ code: 0, stderr: '' })
   expect(ended.stdout).toBe(
     [
-      'default/web/api  1 of 1 held, 2 waiting, 17 granted so far',
+      'default/web/api  1 of 1 held, 2 waiting, newest token 17',
       '  holds',
       '    a-1  observing (done) for 1m15s  slot 0  node-1  restart: new certificate  hold h-1',
       '  queue',

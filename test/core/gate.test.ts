@@ -45,6 +45,8 @@ interface Watch {
   readonly from?: number
   readonly until?: number
   readonly every?: number
+  /** Seconds from the beginning of each look until all of it is in. */
+  readonly lasting?: number
   readonly memory?: GateMemory | null
 }
 
@@ -59,14 +61,15 @@ interface Ended {
 
 /** Looks every second (or as often as is said) until there is a verdict. */
 function watch({ seen, watched = watchedOf(), policy = policyOf(), group = groupSpec(), ...given }: Watch): Ended {
-  const { from = 0, until = 1_000, every = 1 } = given
+  const { from = 0, until = 1_000, every = 1, lasting = 0 } = given
   let memory = given.memory ?? null
   const reasons: string[] = []
   for (let n = 0; ; n++) {
     const second = from + n * every
     if (second > until) return { second: until, kind: 'watch', reason: reasons.at(-1) ?? '', reasons, memory }
     const { allocation, checks = [checkOf(Math.floor(clockOf(second)))] } = seen(second)
-    const sight = { at: 7_000 + second * SECOND, wall: NOW + second * SECOND, allocation, checks, group }
+    const at = 7_000 + second * SECOND
+    const sight = { at, seenAt: at + lasting * SECOND, wall: NOW + second * SECOND, allocation, checks, group }
     const step = look(memory, watched, sight, policy)
     memory = step.memory
     if (step.verdict.kind !== 'watch') return { second, ...step.verdict, reasons, memory }
@@ -83,6 +86,16 @@ describe('a hold after a restart', () => {
   it('tells while it waits how long it has been healthy, and of how long', () => {
     const { reasons } = watch({ seen: () => ({ allocation: restarted() }), from: 1 })
     expect(reasons.slice(0, 2)).toEqual(['healthy for 0 of 10 s', 'healthy for 1 of 10 s'])
+  })
+
+  it('counts from the end of the look that saw it healthy first: a slow answer may be younger than its question', () => {
+    const { second, kind } = watch({ seen: () => ({ allocation: restarted() }), every: 8, lasting: 7 })
+    expect([second, kind]).toEqual([32, 'healthy'])
+  })
+
+  it('is not over while an overdue actor may still act, although a crash has moved the baseline', () => {
+    const watched = watchedOf({ outcome: 'overdue' })
+    expect(watch({ seen: () => ({ allocation: restarted() }), watched, from: 1 })).toMatchObject({ second: 61, kind: 'healthy' })
   })
 
   it('C2.1 counts only unbroken health: removed 105 s after the restart, with looks every second', () => {
@@ -470,7 +483,7 @@ describe('an actor that did not act', () => {
     expect(unchangedAt(outcome, { seen: stopping }).kind).toBe('unchanged')
   })
 
-  it.each<Outcome>(['abandoned', 'lease_lost', 'failed', 'overdue'])(
+  it.each<Outcome>(['abandoned', 'lease_lost', 'failed'])(
     '%s: has acted when the unit has restarted: then health counts',
     (outcome) => {
       const seen = (second: number) => ({ allocation: second < 3 ? before() : restarted(1) })
@@ -565,6 +578,11 @@ describe('an open failure', () => {
 
   it('is over when its unit is gone for good', () => {
     expect(watch({ seen: () => ({ allocation: null, checks: [] }), watched })).toMatchObject({ second: 10, kind: 'gone' })
+  })
+
+  it('is not gone before Nomad had the time to name a replacement, however slow the look was that missed it first', () => {
+    const slow = { seen: () => ({ allocation: null, checks: [] }), watched, every: 8, lasting: 7 }
+    expect(watch(slow)).toMatchObject({ second: 24, kind: 'gone' })
   })
 
   it('does not end by old check results after another start', () => {

@@ -48,10 +48,10 @@ describe('the items of a semaphore', () => {
   })
 
   it('have a sentence for people', () => {
-    expect(semaphoreItems(emptyState(SCOPE))?.['summary']).toBe('default/web/api: nothing is held, 0 granted so far')
+    expect(semaphoreItems(emptyState(SCOPE))?.['summary']).toBe('default/web/api: nothing is held, newest token 0')
     const halted = { ...heldBy(0, 1), halted: { since: NOW, reason: '1 of at most 0 failures' } }
     expect(semaphoreItems(halted)?.['summary']).toBe(
-      `default/web/api: ${unitId(0)} (acting), ${unitId(1)} (acting), 2 granted so far, halted: 1 of at most 0 failures`,
+      `default/web/api: ${unitId(0)} (acting), ${unitId(1)} (acting), newest token 2, halted: 1 of at most 0 failures`,
     )
   })
 

@@ -54,7 +54,7 @@ export const SemaphoreView = Type.Object(
   {
     scope: orNull(ref(ScopeView)),
     path: said('The Nomad variable that holds the state'),
-    grants: orNull(count('How many were granted so far; null: the state cannot be read')),
+    grants: orNull(count('The newest fencing token: it counts up with each grant; null: the state cannot be read')),
     holds: Type.Array(ref(HoldView)),
     queue: Type.Array(ref(QueueEntry), { description: 'Who waits, in order' }),
     failures: Type.Array(ref(FailureView)),
