@@ -1,5 +1,7 @@
+import { readFile } from 'node:fs/promises'
 import { DevNomad, type JobSpec } from '../devnomad/devnomad.ts'
-import { durationOf, parse, wholeNumberOf } from './arguments.ts'
+import { playScenario, readScenario, ScenarioFault, type Step } from '../devnomad/scenario.ts'
+import { durationOf, invalid, parse, wholeNumberOf } from './arguments.ts'
 import type { Io, Verb } from './io.ts'
 import { devSettings } from './settings.ts'
 import { untilSignal } from './until-signal.ts'
@@ -12,6 +14,8 @@ usage: lockkeeper dev [flags]
   --nomad-port PORT      of the simulated Nomad on 127.0.0.1 (4646); 0 takes a free one
   --listen HOST:PORT     of the service (LOCKKEEPER_LISTEN, 127.0.0.1:4650)
   --healthy-after TIME   how long a restarted task needs to be healthy (5s)
+  --scenario FILE        what happens in the simulated Nomad, and when: a JSON list of steps like
+                         {"at": "10s", "do": "crash", "job": "web", "group": "api", "index": 0}
   --log-level LEVEL      of the service (LOCKKEEPER_LOG_LEVEL, here warn)
   --json                 the addresses as JSON
 `
@@ -20,6 +24,7 @@ const OPTIONS = {
   'nomad-port': { type: 'string', default: '4646' },
   listen: { type: 'string' },
   'healthy-after': { type: 'string', default: '5s' },
+  scenario: { type: 'string' },
   'log-level': { type: 'string' },
   json: { type: 'boolean', default: false },
 } as const
@@ -31,6 +36,7 @@ export const verb: Verb = {
     const { values } = parse(words, OPTIONS)
     durationOf('--healthy-after', values['healthy-after'])
     const port = wholeNumberOf('--nomad-port', values['nomad-port'])
+    const steps = values.scenario === undefined ? [] : await scenarioOf(values.scenario)
     const settings = devSettings(env, values)
     const { clock, newId, random, stderr } = io
     const nomad = new DevNomad({ clock, newId })
@@ -42,8 +48,14 @@ export const verb: Verb = {
       const of = { ...settings, nomad: { ...settings.nomad, addresses: [listening.address] } }
       const replica = await startReplica(of, { clock, newId, random, logTo })
       await show(nomad, listening.address, replica.address, values.json, io)
+      const over = new AbortController()
+      const tell = ({ says }: Step, problem?: string) =>
+        stderr.write(`scenario: ${says}${problem === undefined ? '' : `: ${problem}`}\n`)
+      const playing = playScenario(steps, nomad, { clock, signal: over.signal, tell })
       return {
         async close() {
+          over.abort()
+          await playing
           await replica.close()
           await listening.close()
         },
@@ -55,6 +67,15 @@ export const verb: Verb = {
       nomad.close()
     }
   },
+}
+
+async function scenarioOf(file: string): Promise<readonly Step[]> {
+  try {
+    return readScenario(await readFile(file, 'utf8'))
+  } catch (error) {
+    if (error instanceof ScenarioFault) throw invalid(`--scenario ${file}: ${error.faults.join('; ')}`)
+    throw invalid(`--scenario: ${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'})`)
+  }
 }
 
 /** `web`, one group `api`, whose update block says all that the service needs to know. */

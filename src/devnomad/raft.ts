@@ -1,23 +1,27 @@
 import type { Timers } from './timers.ts'
 
-export type Table = 'variables' | 'jobs' | 'allocs' | 'deployments' | 'nodes' | 'namespaces' | 'evals'
+export type Table = 'variables' | 'jobs' | 'allocs' | 'deployments' | 'nodes' | 'namespaces' | 'evals' | 'acl'
 
 interface Waiter {
   readonly tables: readonly Table[]
-  readonly wake: (state: 'changed' | 'lost') => void
+  readonly wake: (state: 'changed' | 'lost' | 'spurious') => void
 }
 
 /** The servers' log, without its content: one index counter, the last index of every table, and who waits for changes.
  *  A write that changes nothing (a failed check-and-set) still takes an index (measured). */
 export class Raft {
   #index = 6
-  #chance = 1
   readonly #tables = new Map<Table, number>()
   readonly #waiters = new Set<Waiter>()
+  readonly #listeners = new Set<(tables: readonly Table[], index: number) => void>()
   readonly #timers: Timers
+  readonly #random: () => number
+  readonly #spurious: number
 
-  constructor(timers: Timers) {
+  constructor(timers: Timers, random: () => number, spuriousWakes = 0) {
+    this.#spurious = spuriousWakes
     this.#timers = timers
+    this.#random = random
   }
 
   get index(): number {
@@ -29,9 +33,17 @@ export class Raft {
     this.#index += 1
     for (const table of tables) this.#tables.set(table, this.#index)
     for (const waiter of this.#waiters) {
-      if (waiter.tables.some((table) => tables.includes(table))) waiter.wake('changed')
+      if (this.#spurious > 0 && this.#random() < this.#spurious) waiter.wake('spurious')
+      else if (waiter.tables.some((table) => tables.includes(table))) waiter.wake('changed')
     }
+    for (const listener of this.#listeners) listener(tables, this.#index)
     return this.#index
+  }
+
+  /** Tells every change of a table at once, while it is being made. Returns what ends it. */
+  listen(listener: (tables: readonly Table[], index: number) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
   }
 
   tableIndex(...tables: Table[]): number {
@@ -49,12 +61,12 @@ export class Raft {
     let answer = read()
     if (query.index === 0 || answer.index > query.index) return answer
     let over = false
-    let wake = (_state: 'changed' | 'lost' | 'over'): void => {}
-    const woken = (): Promise<'changed' | 'lost' | 'over'> => new Promise((resolve) => (wake = resolve))
+    let wake = (_state: 'changed' | 'lost' | 'over' | 'spurious'): void => {}
+    const woken = (): Promise<'changed' | 'lost' | 'over' | 'spurious'> => new Promise((resolve) => (wake = resolve))
     let next = woken()
     const waiter: Waiter = { tables: query.tables, wake: (state) => wake(state) }
     this.#waiters.add(waiter)
-    const cancel = this.#timers.after(query.waitMs + this.#jitter(query.waitMs / 16), () => {
+    const cancel = this.#timers.after(query.waitMs + (this.#random() * query.waitMs) / 16, () => {
       over = true
       wake('over')
     })
@@ -67,7 +79,7 @@ export class Raft {
         signal?.throwIfAborted()
         if (state === 'lost') throw new LeaderLost()
         answer = read()
-        if (over || answer.index > query.index) return answer
+        if (over || state === 'spurious' || answer.index > query.index) return answer
       }
     } finally {
       cancel()
@@ -76,22 +88,21 @@ export class Raft {
     }
   }
 
+  /** Everybody who waits looks again. With `spurious` all are answered too, though nothing has changed. */
+  wake(spurious = false): void {
+    for (const waiter of this.#waiters) waiter.wake(spurious ? 'spurious' : 'changed')
+  }
+
   /** Fails everybody who waits. */
   dropWaiters(): void {
     for (const waiter of this.#waiters) waiter.wake('lost')
-  }
-
-  // Pseudo-random, so that waiters do not wake in step and yet a run can be repeated.
-  #jitter(ms: number): number {
-    this.#chance = (this.#chance * 48_271) % 2_147_483_647
-    return (this.#chance / 2_147_483_647) * ms
   }
 }
 
 /** The leader went away under a waiting query. */
 export class LeaderLost extends Error {
-  constructor() {
-    super('rpc error: EOF')
+  constructor(text = 'rpc error: EOF') {
+    super(text)
     this.name = 'LeaderLost'
   }
 }

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { limitConnections } from './connections.ts'
 import type { Answer, Request } from './http/exchange.ts'
 
 export interface Listening {
@@ -10,8 +11,14 @@ export interface Listening {
 }
 
 /** Only translates: a request that throws is a connection that breaks. */
-export async function listen(handle: (request: Request) => Promise<Answer>, port: number, host: string): Promise<Listening> {
+export async function listen(
+  handle: (request: Request) => Promise<Answer>,
+  port: number,
+  host: string,
+  maxConnectionsPerClient: number,
+): Promise<Listening> {
   const server = createServer((request, response) => void serve(handle, request, response))
+  limitConnections(server, maxConnectionsPerClient)
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, host, resolve)
@@ -49,7 +56,12 @@ async function serve(
       body: Buffer.concat(chunks).toString('utf8'),
       signal: gone.signal,
     })
-    response.writeHead(answer.status, answer.headers).end(answer.body)
+    response.writeHead(answer.status, answer.headers)
+    if (answer.stream !== undefined) {
+      response.flushHeaders()
+      for await (const text of answer.stream) response.write(text)
+    }
+    response.end(answer.body)
   } catch {
     request.socket.destroy()
   }

@@ -157,5 +157,8 @@ describe('allocations answer as those of a real Nomad did', () => {
 })
 
 const runs = (alloc: Stub): boolean => alloc.DesiredStatus === 'run'
-const restarts = (all: readonly Stub[], id: string): number | undefined =>
-  all.find((one) => one.ID === id)?.TaskStates['app']?.Restarts
+// Mostly the view jumps to the running process; sometimes it stops at the one that is to come.
+const restarts = (all: readonly Stub[], id: string): number | undefined => {
+  const app = all.find((one) => one.ID === id)?.TaskStates['app']
+  return app?.State === 'running' ? app.Restarts : undefined
+}

@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs'
 /** One request to a real Nomad, and what it answered. */
 export interface Exchange {
   readonly name: string
+  /** Whose token it was sent with. */
+  readonly who?: string
   readonly request: { readonly method: string; readonly path: string; readonly body: unknown }
   readonly response: {
     readonly status: number
@@ -25,11 +27,16 @@ export function recorded(file: string): Exchange[] {
   return (JSON.parse(text) as { exchanges: Exchange[] }).exchanges
 }
 
-export async function ask(address: string, request: Exchange['request']): Promise<Answered> {
+/** With the token of the management, where there is one, unless said otherwise. */
+export async function ask(
+  address: string,
+  request: Exchange['request'],
+  token = process.env['LOCKKEEPER_TEST_NOMAD_TOKEN'] ?? '',
+): Promise<Answered> {
   const { method, path } = request
   const body = typeof request.body === 'string' ? request.body : JSON.stringify(expanded(request.body))
   // The recording was made without compression: a compressed 409 has no Content-Type at all (measured).
-  const headers = { 'accept-encoding': 'identity' }
+  const headers = { 'accept-encoding': 'identity', ...(token === '' ? {} : { 'x-nomad-token': token }) }
   const init: RequestInit = { method, headers, redirect: 'manual', ...(request.body === null ? {} : { body }) }
   const answer = await fetch(address + path, init)
   const text = await answer.text()

@@ -60,3 +60,76 @@ export const multi: JobSpec = {
     },
   ],
 }
+
+const copyIdentity =
+  'cp "$NOMAD_SECRETS_DIR/nomad_lockkeeper.jwt" "$NOMAD_ALLOC_DIR/data/lockkeeper.jwt"; while :; do sleep 0.2; done'
+
+/** One allocation whose task has an identity for us. */
+export const identified: JobSpec = {
+  ID: 'chk',
+  TaskGroups: [
+    {
+      ...group,
+      Name: 'g',
+      Count: 1,
+      Tasks: [
+        {
+          ...shell('app', copyIdentity),
+          Identities: [{ Name: 'lockkeeper', Audience: ['lockkeeper'], TTL: 60 * SECOND, File: true }],
+        },
+      ],
+    },
+  ],
+}
+
+const variable = '{{ with nomadVar "nomad/jobs/filed" }}{{ .v }}{{ end }}'
+const template = (DestPath: string, EmbeddedTmpl: string, more: object = {}): object => ({
+  DestPath,
+  EmbeddedTmpl,
+  ChangeMode: 'noop',
+  Splay: 0,
+  ...more,
+})
+
+/** Its files are rendered from a variable. */
+export const filed: JobSpec = {
+  ID: 'filed',
+  TaskGroups: [
+    {
+      ...group,
+      Name: 'g',
+      Count: 1,
+      Tasks: [
+        {
+          ...longRunning('app'),
+          Identities: [{ Name: 'lockkeeper', Audience: ['lockkeeper'], TTL: 60 * SECOND, File: true }],
+          Templates: [
+            template('local/conf.txt', `v=${variable}`),
+            template('local/run.sh', '#!/bin/sh\n', { Perms: '0755' }),
+            template('local/restarts.txt', variable, { ChangeMode: 'restart' }),
+            template('secrets/env', `V=${variable}\n`, { Envvars: true }),
+          ],
+        },
+      ],
+    },
+  ],
+}
+
+/** A new version for each value; its updates begin with a canary. */
+export const canary = (v: string): JobSpec => ({
+  ID: 'canary',
+  Meta: { v },
+  TaskGroups: [{ ...group, Update: { ...group.Update, Canary: 1 }, Name: 'g', Count: 2, Tasks: [longRunning('app')] }],
+})
+
+/** One on each node. */
+export const system = (v: string): JobSpec => {
+  const { ReschedulePolicy: _none, ...rest } = group
+  return { ID: 'system', Type: 'system', Meta: { v }, TaskGroups: [{ ...rest, Name: 'g', Tasks: [longRunning('app')] }] }
+}
+
+/** More than any node has. */
+export const tooLarge: JobSpec = {
+  ID: 'large',
+  TaskGroups: [{ ...group, Name: 'g', Count: 1, Tasks: [{ ...longRunning('app'), Resources: { MemoryMB: 10_000_000 } }] }],
+}

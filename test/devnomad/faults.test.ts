@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Answer } from '../../src/devnomad/devnomad.ts'
 import { DevNomadClient, isOver } from '../support/devnomad-client.ts'
@@ -78,6 +80,63 @@ describe('faults', () => {
     client.nomad.faults.next(() => true, { kind: 'drop' })
     await expect(fetch(`${server.address}/v1/vars`)).rejects.toMatchObject({ cause: { code: 'UND_ERR_SOCKET' } })
     expect((await fetch(`${server.address}/v1/vars`)).status).toBe(200)
+    await server.close()
+  })
+
+  it('a stalled leader may fail what it was asked, and its locks live on under the next one', async () => {
+    const lock = { Lock: { ID: 'aaaaaaaa-0000-4000-8000-000000000001', TTL: '10s', LockDelay: '1ms' } }
+    await client.ask('PUT', '/v1/var/l?lock-acquire', lock)
+    await client.clock.advance(15_000)
+    client.nomad.leader.stall(10_600, 'fails')
+    const late = client.ask('PUT', '/v1/var/l?lock-renew', lock)
+    await client.clock.advance(10_600)
+    expect((await late).status).toBe(500)
+    await client.clock.advance(19_000)
+    expect((await client.ask('PUT', '/v1/var/l?lock-renew', lock)).status).toBe(200)
+  })
+
+  it('a deposed leader answers reads from the past, for a while, to who asks it', async () => {
+    await set()
+    client.nomad.leader.depose(5_000, ({ path }) => !path.includes('elsewhere'))
+    const written = await client.ask('PUT', '/v1/var/a', { Items: { a: '2' } })
+    expect(written.status).toBe(200)
+    const past = await client.ask('GET', '/v1/var/a')
+    expect(JSON.parse(past.body)).toMatchObject({ Items: { a: '1' } })
+    expect(past.headers['X-Nomad-Index']).not.toBe(written.headers['X-Nomad-Index'])
+    expect(JSON.parse((await client.ask('GET', '/v1/var/a?elsewhere')).body)).toMatchObject({ Items: { a: '2' } })
+    await client.clock.advance(5_000)
+    expect(JSON.parse((await client.ask('GET', '/v1/var/a')).body)).toMatchObject({ Items: { a: '2' } })
+  })
+
+  it('a waiting read may be answered though nothing has changed', async () => {
+    const index = (await set()).headers['X-Nomad-Index']
+    const waiting = client.ask('GET', `/v1/vars?index=${index}&wait=60s`)
+    expect(await isOver(waiting)).toBe(false)
+    client.nomad.wakeSpuriously()
+    expect((await waiting).headers['X-Nomad-Index']).toBe(index)
+  })
+
+  it('a write may answer a waiting read that it does not concern, as often as was said', async () => {
+    const restless = new DevNomadClient({ spuriousWakes: 1, random: () => 0.5 })
+    const { headers } = await restless.ask('PUT', '/v1/var/a', { Items: { a: '1' } })
+    const waiting = restless.ask('GET', `/v1/var/a?index=${headers['X-Nomad-Index']}&wait=60s`)
+    await restless.ask('PUT', '/v1/namespace/x', { Name: 'x' })
+    expect((await waiting).headers['X-Nomad-Index']).toBe(headers['X-Nomad-Index'])
+    await restless.close()
+  })
+
+  it('more connections than one address may have are refused with a bare 429', async () => {
+    const limited = new DevNomadClient({ maxConnectionsPerClient: 2 })
+    const server = await limited.nomad.listen()
+    const { port } = new URL(server.address)
+    const sockets = [0, 1].map(() => connect(Number(port), '127.0.0.1'))
+    await Promise.all(sockets.map((socket) => once(socket, 'connect')))
+    const third = connect(Number(port), '127.0.0.1')
+    const chunks: Buffer[] = []
+    for await (const chunk of third) chunks.push(chunk as Buffer)
+    expect(Buffer.concat(chunks).toString()).toMatch(/^HTTP\/1\.1 429 Too Many Requests\r\n/)
+    for (const socket of sockets) socket.destroy()
+    await limited.close()
     await server.close()
   })
 })

@@ -1,4 +1,4 @@
-import type { DevConfig, JobSpec, WorkloadEvent } from '../../src/devnomad/devnomad.ts'
+import type { DevConfig, DevNomadOptions, JobSpec, WorkloadEvent } from '../../src/devnomad/devnomad.ts'
 import { DevNomadClient } from '../support/devnomad-client.ts'
 
 const SECOND = 1e9
@@ -11,6 +11,7 @@ export interface AllocationView {
   readonly DesiredDescription: string
   readonly ClientStatus: string
   readonly NextAllocation: string
+  readonly FollowupEvalID: string
   readonly JobVersion: number
   readonly DeploymentStatus: { readonly Healthy: boolean } | null
   readonly RescheduleTracker: { readonly Events: readonly { readonly PrevAllocID: string }[] } | null
@@ -59,8 +60,8 @@ export async function given(job: JobSpec = webJob()): Promise<World> {
 export class World extends DevNomadClient {
   readonly events: WorkloadEvent[] = []
 
-  constructor() {
-    super()
+  constructor(options: Partial<DevNomadOptions> = {}) {
+    super(options)
     this.nomad.observe((event) => this.events.push(event))
   }
 

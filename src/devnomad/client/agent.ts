@@ -14,6 +14,7 @@ export class Agent {
   readonly #seams: AgentSeams
   readonly #runs = new Map<string, AllocationRun>()
   readonly #dirty = new Set<AllocationRun>()
+  readonly #missed = new Set<() => void>()
   #reporting: (() => void) | undefined
   #up = true
   #silence: 'none' | 'refuses' | 'hangs' = 'none'
@@ -76,11 +77,21 @@ export class Agent {
 
   speak(): void {
     this.#silence = 'none'
+    for (const look of this.#missed) look()
+    this.#missed.clear()
+    this.#schedule()
+  }
+
+  /** Says of everything that runs here how it is, though nothing has changed. */
+  tellAll(): void {
+    for (const run of this.#runs.values()) this.#dirty.add(run)
     this.#schedule()
   }
 
   #start(alloc: Allocation): void {
-    const run = new AllocationRun(alloc, { ...this.#seams, changed: (changed) => this.#changed(changed) })
+    const watchVariables: RunSeams['watchVariables'] = (listener) =>
+      this.#seams.watchVariables(() => (this.reachable === 'yes' ? listener() : void this.#missed.add(listener)))
+    const run = new AllocationRun(alloc, { ...this.#seams, watchVariables, changed: (changed) => this.#changed(changed) })
     this.#runs.set(alloc.ID, run)
     run.start()
   }

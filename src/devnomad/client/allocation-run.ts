@@ -5,12 +5,15 @@ import {
   type Allocation,
   type ClientStatus,
   type Group,
+  type Identity,
   type TaskState,
 } from '../cluster/shapes.ts'
 import type { Timers } from '../timers.ts'
 import { Checks } from './checks.ts'
 import type { DevConfig } from './dev-config.ts'
+import { AllocationFiles } from './files.ts'
 import { HealthWatch } from './health-watch.ts'
+import { TaskFiles } from './task-files.ts'
 import { Task, TaskNotRunning, type Role, type TrueEvent } from './task.ts'
 import type { Task as TaskSpec } from '../cluster/shapes.ts'
 
@@ -29,6 +32,11 @@ export interface RunSeams {
   readonly wall: () => number
   readonly config: (alloc: Allocation, task: TaskSpec) => DevConfig
   readonly observe: (event: WorkloadEvent) => void
+  readonly random: () => number
+  /** A variable as the task may read it. */
+  readonly variable: (alloc: Allocation, task: string, path: string) => Readonly<Record<string, string>> | undefined
+  readonly watchVariables: (listener: () => void) => () => void
+  readonly issue: (alloc: Allocation, task: string, identity: Identity) => string
   /** The servers shall be told. */
   readonly changed: (run: AllocationRun) => void
 }
@@ -46,6 +54,7 @@ export class AllocationRun {
   readonly #seams: RunSeams
   readonly #group: Group
   readonly #tasks: Task[]
+  readonly files: AllocationFiles
   #checks: Checks | undefined
   #watch: HealthWatch | undefined
   #health: ClientReport['health'] = null
@@ -58,17 +67,38 @@ export class AllocationRun {
     this.#seams = seams
     this.#group = groupOf(alloc.Job, alloc.TaskGroup)
     const batch = alloc.Job.Type === 'batch' || alloc.Job.Type === 'sysbatch'
-    this.#tasks = this.#group.Tasks.map(
-      (spec) =>
-        new Task(spec, roleOf(spec), batch, {
-          timers: seams.timers,
-          now: seams.now,
-          wall: seams.wall,
-          config: () => seams.config(alloc, spec),
-          tell: (event) => seams.observe({ at: seams.now(), alloc: alloc.ID, name: alloc.Name, task: spec.Name, event }),
-          changed: () => this.#progress(),
-        }),
-    )
+    this.files = new AllocationFiles(alloc.ID, seams.wall)
+    this.#tasks = this.#group.Tasks.map((spec) => {
+      const files = this.#filesOf(spec)
+      const task: Task = new Task(spec, roleOf(spec), batch, {
+        timers: seams.timers,
+        now: seams.now,
+        wall: seams.wall,
+        config: () => seams.config(alloc, spec),
+        tell: (event) => seams.observe({ at: seams.now(), alloc: alloc.ID, name: alloc.Name, task: spec.Name, event }),
+        changed: () => this.#progress(),
+        prepare: (begin) => files.prepare(begin),
+        over: () => files.close(),
+      })
+      return task
+    })
+  }
+
+  #filesOf(spec: TaskSpec): TaskFiles {
+    const { alloc } = this
+    const { timers, random, variable, issue, watchVariables } = this.#seams
+    return new TaskFiles(spec, {
+      timers,
+      random,
+      files: this.files,
+      namespace: alloc.Namespace,
+      env: { NOMAD_ALLOC_ID: alloc.ID, NOMAD_JOB_ID: alloc.JobID, NOMAD_TASK_NAME: spec.Name, NOMAD_GROUP_NAME: alloc.TaskGroup },
+      variable: (path) => variable(alloc, spec.Name, path),
+      issue: (identity) => issue(alloc, spec.Name, identity),
+      watch: watchVariables,
+      act: (change) => this.#named(spec.Name).filesChanged(change),
+      event: (type, text) => this.#named(spec.Name).note(type, text),
+    })
   }
 
   start(): void {
@@ -84,7 +114,8 @@ export class AllocationRun {
 
   /** Decides whether it is healthy: at the start, and anew when a deployment has updated it in place. */
   watchHealth(): void {
-    if (this.alloc.Job.Type !== 'service' || this.#stopping || this.#watchedFor === this.alloc.DeploymentID) return
+    const { Type } = this.alloc.Job
+    if ((Type !== 'service' && Type !== 'system') || this.#stopping || this.#watchedFor === this.alloc.DeploymentID) return
     this.#watchedFor = this.alloc.DeploymentID
     const rule = this.alloc.DeploymentID === '' ? this.#group.Migrate : this.#group.Update
     if (rule === null) return

@@ -1,12 +1,13 @@
 import { formatDuration } from '../../core/duration.ts'
 import { nanoseconds, type TaskState } from '../cluster/shapes.ts'
+import type { Change } from './task-files.ts'
 import { behaviour, type Behaviour, type DevConfig } from './dev-config.ts'
 import { RestartTracker } from './restart-policy.ts'
 import { TaskRecord } from './task-record.ts'
 import type { Task as Spec } from '../cluster/shapes.ts'
 import type { Timers } from '../timers.ts'
 
-export type TrueEvent = 'starting' | 'running' | 'healthy' | 'unhealthy' | 'stopping' | 'dead'
+export type TrueEvent = 'starting' | 'running' | 'healthy' | 'unhealthy' | 'stopping' | 'dead' | 'script'
 export type Role = 'prestart' | 'sidecar' | 'main' | 'poststart' | 'poststop'
 
 export interface TaskSeams {
@@ -18,6 +19,10 @@ export interface TaskSeams {
   readonly tell: (event: TrueEvent) => void
   /** Something that the servers shall know has changed. */
   readonly changed: () => void
+  /** Writes what the task needs before it starts, and calls when that is done. */
+  readonly prepare: (begin: () => void) => void
+  /** It will not start again. */
+  readonly over: () => void
 }
 
 type Phase = 'waiting' | 'starting' | 'running' | 'stopping' | 'delayed' | 'dead'
@@ -36,6 +41,7 @@ export class Task {
   #behaviour: Behaviour
   #healthy = false
   #startedAt = 0
+  #starts = 0
   #then: 'restart' | 'die' = 'die'
   #gone: Promise<void> = Promise.resolve()
   #exited: () => void = () => {}
@@ -87,7 +93,11 @@ export class Task {
       const Message = 'Building Task Directory'
       this.#record.event('Task Setup', Message, { Message, Details: { message: Message } })
     }
-    this.#later(this.#behaviour.startAfterMs, () => this.#running())
+    const start = (this.#starts += 1)
+    this.#seams.prepare(() => {
+      if (this.#phase !== 'starting' || start !== this.#starts) return
+      this.#later(this.#behaviour.startAfterMs, () => this.#running())
+    })
   }
 
   /** Resolves when the old process has ended; that says nothing about the new one. Two at once are one restart.
@@ -107,11 +117,49 @@ export class Task {
 
   signal(signal: string): void {
     if (this.#phase !== 'running') throw new TaskNotRunning()
-    const text = `Task being sent signal ${signal}: User requested task to be signaled`
+    this.#signaled(`Task being sent signal ${signal}: User requested task to be signaled`)
+  }
+
+  #signaled(text: string): void {
     this.#record.event('Signaling', text)
     if (this.#behaviour.onSignal === 'reload') this.reread()
     if (this.#behaviour.onSignal === 'exit') this.crash(0, 1)
     else this.#seams.changed()
+  }
+
+  /** One of its files has changed. Kept nowhere: what meets no running process is lost, or kills the task when it comes of
+   *  an identity (facts §8). */
+  filesChanged(change: Change): void {
+    if (this.#phase !== 'running') {
+      if (change.from === 'identity') this.#failed()
+      else if (change.mode !== 'restart') this.note('Task hook message', `Template skipped ${change.mode}: task is not running`)
+      return
+    }
+    switch (change.mode) {
+      case 'restart':
+        void this.restart(change.from === 'template' ? 'Template with change_mode restart re-rendered' : 'Identity renewed')
+        return
+      case 'signal':
+        this.#signaled('Template re-rendered')
+        return
+      case 'script':
+        this.#seams.tell('script')
+        this.note(
+          'Task hook message',
+          `Template successfully ran script ${change.command} with arguments: [${change.args.join(' ')}]. Exit code: 0`,
+        )
+    }
+  }
+
+  #failed(): void {
+    this.#record.event('Killing', 'Identity failed to act on its change', { FailsTask: true })
+    this.#die(true)
+    this.#seams.changed()
+  }
+
+  note(type: string, text: string): void {
+    this.#record.event(type, text)
+    this.#seams.changed()
   }
 
   /** Ends it for good. */
@@ -145,6 +193,7 @@ export class Task {
     this.#clear()
     if (this.#phase === 'running' || this.#phase === 'starting' || this.#phase === 'stopping') this.#seams.tell('dead')
     this.#phase = 'dead'
+    this.#seams.over()
     this.#exited()
   }
 
@@ -232,6 +281,7 @@ export class Task {
     const killed = this.#phase === 'stopping'
     this.#clear()
     this.#phase = 'dead'
+    this.#seams.over()
     if (killed) this.#record.event('Killed', 'Task successfully killed')
     this.#record.dead(failed)
   }

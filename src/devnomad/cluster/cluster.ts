@@ -1,15 +1,20 @@
 import { Agent } from '../client/agent.ts'
-import type { ClientReport, WorkloadEvent } from '../client/allocation-run.ts'
+import type { ClientReport, RunSeams, WorkloadEvent } from '../client/allocation-run.ts'
 import type { DevConfig } from '../client/dev-config.ts'
+import type { Written } from '../events/publish.ts'
 import type { Raft } from '../raft.ts'
 import type { Timers } from '../timers.ts'
 import { Drainer, type DrainSpec } from './drainer.ts'
+import { Evaluations } from './evaluations.ts'
 import { canonical, checkJob, sameSpec, type JobSpec } from './job-spec.ts'
 import { Scheduler } from './scheduler.ts'
-import { isClientTerminal, nanoseconds, type Allocation, type Job, type Node, type Task } from './shapes.ts'
+import { isClientTerminal, nanoseconds, type Allocation, type Deployment, type Job, type Node, type Task } from './shapes.ts'
 import { State } from './state.ts'
 
-export interface ClusterSeams {
+/** What the nodes need of the rest of the world. */
+type NodeSeams = Pick<RunSeams, 'random' | 'variable' | 'watchVariables' | 'issue'>
+
+export interface ClusterSeams extends NodeSeams {
   readonly raft: Raft
   readonly timers: Timers
   readonly now: () => number
@@ -18,6 +23,7 @@ export interface ClusterSeams {
   readonly lagMs: number
   readonly leads: () => boolean
   readonly observe: (event: WorkloadEvent) => void
+  readonly written: (written: Written) => void
   /** The config of a task as it would be read now. */
   readonly config: (alloc: Allocation, task: Task) => DevConfig
 }
@@ -28,6 +34,7 @@ const PULL_MS = 50
 /** Servers and nodes together: every write to jobs, allocations and nodes goes through here. */
 export class Cluster {
   readonly state: State
+  readonly evaluations: Evaluations
   readonly #seams: ClusterSeams
   readonly #scheduler: Scheduler
   readonly #drainer: Drainer
@@ -35,13 +42,19 @@ export class Cluster {
 
   constructor(seams: ClusterSeams) {
     this.#seams = seams
-    this.state = new State(seams.raft, seams.wall)
-    this.#scheduler = new Scheduler(this.state, { ...seams, planned: (nodes) => this.#planned(nodes) })
-    const evaluate = (namespace: string, job: string): unknown => this.#scheduler.evaluate(namespace, job)
+    this.state = new State(seams.raft, seams.wall, seams.written)
+    this.evaluations = new Evaluations(seams.raft, seams.newId, seams.wall, seams.written)
+    this.#scheduler = new Scheduler(this.state, {
+      ...seams,
+      evaluations: this.evaluations,
+      planned: (nodes) => this.#planned(nodes),
+    })
+    const evaluate = (namespace: string, job: string): unknown => this.#scheduler.evaluate(namespace, job, 'node-drain')
     this.#drainer = new Drainer(this.state, seams.timers, seams.wall, evaluate)
   }
 
-  addNode(name: string): Node {
+  /** `memoryMb`: how much it has; left out, as much as anybody likes. */
+  addNode(name: string, memoryMb?: number): Node {
     const index = this.state.commit('nodes')
     const node: Node = {
       ID: this.#seams.newId(),
@@ -60,9 +73,9 @@ export class Cluster {
       ModifyIndex: index,
     }
     this.state.touchNode(node, index)
-    const { timers, now, wall, config, observe, lagMs } = this.#seams
+    if (memoryMb !== undefined) this.state.capacityMb.set(node.ID, memoryMb)
     const report = (reports: ReadonlyMap<string, ClientReport>): boolean => this.#reported(reports)
-    this.#agents.set(node.ID, new Agent(name, { timers, now, wall, config, observe, lagMs, report }))
+    this.#agents.set(node.ID, new Agent(name, { ...this.#seams, report }))
     this.#scheduler.unblock()
     return node
   }
@@ -79,8 +92,8 @@ export class Cluster {
     checkJob(job)
     const before = this.state.job(job.Namespace, job.ID)
     const index = this.state.commit('jobs', 'evals')
-    const evalId = this.#scheduler.evaluate(job.Namespace, job.ID)
     if (before !== undefined && sameSpec(before, job)) {
+      const evalId = this.#scheduler.evaluate(job.Namespace, job.ID, 'job-register')
       return { index, jobModifyIndex: before.ModifyIndex, evalId }
     }
     job.CreateIndex = before?.CreateIndex ?? index
@@ -89,7 +102,7 @@ export class Cluster {
     job.SubmitTime = nanoseconds(this.#seams.wall())
     job.Status = before?.Status ?? 'pending'
     this.state.putJob(job, index)
-    return { index, jobModifyIndex: index, evalId }
+    return { index, jobModifyIndex: index, evalId: this.#scheduler.evaluate(job.Namespace, job.ID, 'job-register') }
   }
 
   /** Stops a job; with `purge` it is forgotten at once. Null: there is no such job. */
@@ -105,7 +118,8 @@ export class Cluster {
       const stopped: Job = { ...before, Stop: true, Version: before.Version + 1, JobModifyIndex: index }
       this.state.putJob(stopped, index)
     }
-    return { index, evalId: this.#scheduler.evaluate(namespace, id) }
+    if (purge) this.evaluations.forget(namespace, id)
+    return { index, evalId: this.#scheduler.evaluate(namespace, id, 'job-deregister') }
   }
 
   /** Marks an allocation to be stopped and replaced. */
@@ -113,7 +127,15 @@ export class Cluster {
     const index = this.state.commit('allocs', 'evals')
     Object.assign(alloc.DesiredTransition, { Migrate: true, Reschedule: false, NoShutdownDelay: false })
     this.state.touchAlloc(alloc, index)
-    return { index, evalId: this.#scheduler.evaluate(alloc.Namespace, alloc.JobID) }
+    return { index, evalId: this.#scheduler.evaluate(alloc.Namespace, alloc.JobID, 'alloc-stop') }
+  }
+
+  promote(deployment: Deployment): number {
+    return this.#scheduler.deployments.promote(deployment)
+  }
+
+  failDeployment(deployment: Deployment): number {
+    return this.#scheduler.deployments.fail(deployment)
   }
 
   drain(node: Node, spec: DrainSpec | null, markEligible: boolean, meta: Record<string, string> | null): number {
@@ -137,10 +159,34 @@ export class Cluster {
   /** The machine dies, and the servers have noticed. */
   nodeDown(node: Node): void {
     this.agentOf(node.ID).down()
-    node.Status = 'down'
+    this.#gone(node, 'down')
+  }
+
+  /** The servers hear nothing more of a machine on which everything goes on. What has a `disconnect` block is unknown from
+   *  now on, everything else is lost. */
+  nodeAway(node: Node): void {
+    this.agentOf(node.ID).silence('refuses')
+    const mayReturn = this.state.allocsOn(node.ID).some((alloc) => {
+      const group = alloc.Job.TaskGroups.find((one) => one.Name === alloc.TaskGroup)
+      return !isClientTerminal(alloc) && (group?.Disconnect?.LostAfter ?? 0) > 0
+    })
+    this.state.awaySince.set(node.ID, this.#seams.wall())
+    this.#gone(node, mayReturn ? 'disconnected' : 'down')
+  }
+
+  /** It is heard of again: what runs there says so, and what was given up ends. */
+  nodeReturns(node: Node): void {
+    this.state.awaySince.delete(node.ID)
+    this.agentOf(node.ID).speak()
+    this.agentOf(node.ID).tellAll()
+    this.nodeUp(node)
+  }
+
+  #gone(node: Node, status: 'down' | 'disconnected'): void {
+    node.Status = status
     this.state.touchNode(node, this.state.commit('nodes'))
     for (const alloc of this.state.allocsOn(node.ID)) {
-      if (!isClientTerminal(alloc)) this.#scheduler.evaluate(alloc.Namespace, alloc.JobID)
+      if (!isClientTerminal(alloc)) this.#scheduler.evaluate(alloc.Namespace, alloc.JobID, 'node-update')
     }
   }
 
@@ -170,7 +216,7 @@ export class Cluster {
     if (!this.#seams.leads()) return false
     const known = [...reports].flatMap(([id, report]) => {
       const alloc = this.state.allocs.get(id)
-      return alloc === undefined || alloc.ClientStatus === 'lost' ? [] : [{ alloc, report }]
+      return alloc === undefined || (alloc.ClientStatus === 'lost' && report.status !== 'complete') ? [] : [{ alloc, report }]
     })
     if (known.length === 0) return true
     const index = this.state.commit('allocs')
@@ -180,6 +226,7 @@ export class Cluster {
   }
 
   #apply(alloc: Allocation, report: ClientReport, index: number): void {
+    const back = alloc.ClientStatus === 'unknown'
     const failed = report.status === 'failed' && alloc.ClientStatus !== 'failed'
     const over = isClientTerminal({ ...alloc, ClientStatus: report.status }) && !isClientTerminal(alloc)
     alloc.ClientStatus = report.status
@@ -187,12 +234,20 @@ export class Cluster {
     alloc.TaskStates = report.tasks
     if (report.health !== null && alloc.DeploymentStatus?.Healthy !== report.health.healthy) {
       const { healthy, at } = report.health
-      alloc.DeploymentStatus = { Canary: false, Healthy: healthy, ModifyIndex: index, Timestamp: at }
+      alloc.DeploymentStatus = {
+        Canary: alloc.DeploymentStatus?.Canary ?? false,
+        Healthy: healthy,
+        ModifyIndex: index,
+        Timestamp: at,
+      }
       this.#scheduler.deployments.judged(alloc, healthy, index)
     }
     this.state.touchAlloc(alloc, index)
     const job = this.state.job(alloc.Namespace, alloc.JobID)
-    if (failed || (over && alloc.DesiredStatus === 'run')) this.#scheduler.evaluate(alloc.Namespace, alloc.JobID)
+    const why = failed ? 'alloc-failure' : back ? 'reconnect' : 'alloc-stop'
+    if (failed || back || (over && alloc.DesiredStatus === 'run')) {
+      this.#scheduler.evaluate(alloc.Namespace, alloc.JobID, why)
+    } else if (over && this.state.capacityMb.has(alloc.NodeID)) this.#scheduler.unblock()
     if (job !== undefined && job.Status !== this.state.statusOf(job)) {
       job.Status = this.state.statusOf(job)
       this.state.putJob(job, index)

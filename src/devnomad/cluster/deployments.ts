@@ -1,5 +1,7 @@
 import type { Timers } from '../timers.ts'
-import type { Plan } from './plan.ts'
+import { Refusal } from '../http/exchange.ts'
+import { listed } from '../variables/rules.ts'
+import { accepts, type Plan } from './plan.ts'
 import {
   isActive,
   isTerminal,
@@ -34,11 +36,19 @@ export class Deployments {
     const active = this.#state.deploymentsOf(job.Namespace, job.ID).find(isActive)
     if (active?.JobVersion === job.Version) return this.#touched(active, index)
     const groups = job.TaskGroups.filter((group) => (group.Update?.MaxParallel ?? 0) > 0)
-    if (job.Type !== 'service' || groups.length === 0 || result.place.length + result.inPlace.length === 0) return undefined
+    if (
+      (job.Type !== 'service' && job.Type !== 'system') ||
+      groups.length === 0 ||
+      result.place.length + result.inPlace.length === 0
+    )
+      return undefined
     const leaving = new Set(result.stop.map(({ alloc }) => alloc))
     const had = this.#state.allocsOf(job.Namespace, job.ID).some((alloc) => current(alloc, job, leaving))
     if (had) return undefined
     const wall = this.#seams.wall()
+    const canaries = new Set(result.place.filter(({ canary }) => canary).map(({ group }) => group))
+    const promoting = [...canaries].every(({ Update }) => Update?.AutoPromote === true)
+    const nodes = [...this.#state.nodes.values()].filter(accepts).length
     const deployment: Deployment = {
       ID: this.#seams.newId(),
       Namespace: job.Namespace,
@@ -50,15 +60,15 @@ export class Deployments {
       IsMultiregion: false,
       EvalPriority: 50,
       Status: 'running',
-      StatusDescription: 'Deployment is running',
+      StatusDescription: canaries.size === 0 ? RUNNING : promoting ? AUTOMATIC : MANUAL,
       TaskGroups: Object.fromEntries(
         groups.map((group) => [
           group.Name,
           {
-            AutoPromote: false,
-            AutoRevert: false,
-            DesiredCanaries: 0,
-            DesiredTotal: group.Count,
+            AutoPromote: group.Update?.AutoPromote ?? false,
+            AutoRevert: group.Update?.AutoRevert ?? false,
+            DesiredCanaries: canaries.has(group) ? (group.Update?.Canary ?? 0) : 0,
+            DesiredTotal: job.Type === 'system' ? nodes : group.Count,
             HealthyAllocs: 0,
             PlacedAllocs: 0,
             PlacedCanaries: null,
@@ -79,9 +89,45 @@ export class Deployments {
     return deployment
   }
 
-  placed(deployment: Deployment | undefined, group: string): void {
-    const state = deployment?.TaskGroups[group]
-    if (state !== undefined) state.PlacedAllocs += 1
+  placed(deployment: Deployment | undefined, alloc: Allocation, canary: boolean): void {
+    const state = deployment?.TaskGroups[alloc.TaskGroup]
+    if (state === undefined) return
+    state.PlacedAllocs += 1
+    if (canary) state.PlacedCanaries = [...(state.PlacedCanaries ?? []), alloc.ID]
+  }
+
+  /** Lets the canaries take the place of the others. Throws what Nomad answers when that cannot be. */
+  promote(deployment: Deployment): number {
+    if (!isActive(deployment)) throw new Refusal(500, "can't promote terminal deployment")
+    const groups = Object.entries(deployment.TaskGroups).filter(([, { DesiredCanaries }]) => DesiredCanaries > 0)
+    if (groups.length === 0) throw new Refusal(500, 'no canaries to promote')
+    const wrong = groups.flatMap(([name, state]) => {
+      const healthy = this.#healthyCanaries(state.PlacedCanaries)
+      const { DesiredCanaries: wanted } = state
+      return healthy < wanted ? [`Task group "${name}" has ${healthy}/${wanted} healthy allocations`] : []
+    })
+    if (wrong.length > 0) throw new Refusal(500, listed(wrong))
+    const index = this.#state.commit('deployments', 'allocs')
+    for (const [, state] of groups) {
+      state.Promoted = true
+      state.RequireProgressBy = timestamp(this.#seams.wall() + milliseconds(state.ProgressDeadline))
+      for (const id of state.PlacedCanaries ?? []) {
+        const alloc = this.#state.allocs.get(id)
+        if (alloc?.DeploymentStatus) alloc.DeploymentStatus = { ...alloc.DeploymentStatus, Canary: false }
+        if (alloc !== undefined) this.#state.touchAlloc(alloc, index)
+      }
+    }
+    deployment.StatusDescription = RUNNING
+    this.#touched(deployment, index)
+    this.#evaluate(deployment)
+    return index
+  }
+
+  fail(deployment: Deployment): number {
+    if (!isActive(deployment)) throw new Refusal(500, "can't fail terminal deployment")
+    const index = this.#end(deployment, 'failed', 'Deployment marked as failed')
+    this.#evaluate(deployment)
+    return index
   }
 
   /** A client has decided about the health of an allocation. */
@@ -95,7 +141,20 @@ export class Deployments {
     } else state.UnhealthyAllocs += 1
     this.#touched(deployment, index)
     if (!healthy && state.ProgressDeadline === 0) this.#end(deployment, 'failed', 'Failed due to unhealthy allocations')
+    const groups = Object.values(deployment.TaskGroups).filter(({ DesiredCanaries }) => DesiredCanaries > 0)
+    const ready = groups.every((one) => this.#healthyCanaries(one.PlacedCanaries) >= one.DesiredCanaries)
+    const promotes = isActive(deployment) && groups.some(({ AutoPromote, Promoted }) => AutoPromote && !Promoted)
+    if (healthy && promotes && ready) this.promote(deployment)
     this.#seams.evaluate(alloc.Job)
+  }
+
+  #healthyCanaries(ids: readonly string[] | null): number {
+    return (ids ?? []).filter((id) => this.#state.allocs.get(id)?.DeploymentStatus?.Healthy === true).length
+  }
+
+  #evaluate({ Namespace, JobID }: Deployment): void {
+    const job = this.#state.job(Namespace, JobID)
+    if (job !== undefined) this.#seams.evaluate(job)
   }
 
   /** Ends the job's deployment when its version is outdated, or everything it wants is healthy. */
@@ -111,7 +170,7 @@ export class Deployments {
       .allocsOf(job.Namespace, job.ID)
       .some((alloc) => !isTerminal(alloc) && alloc.Job.Version !== job.Version)
     const groups = Object.values(active.TaskGroups)
-    if (old || groups.some((group) => group.HealthyAllocs < group.DesiredTotal)) return
+    if (old || groups.some((group) => group.HealthyAllocs < group.DesiredTotal || !isPromoted(group))) return
     const index = this.#end(active, 'successful', 'Deployment completed successfully', true)
     job.Stable = true
     this.#state.putJob(job, index)
@@ -125,19 +184,27 @@ export class Deployments {
       .map((group) => Date.parse(group.RequireProgressBy))
     if (bounds.length === 0) return
     const first = Math.min(...bounds)
-    this.#seams.timers.after(Math.max(0, first - wall), () => {
+    // A deployment that waits for its promotion is looked at again, though it is late.
+    this.#seams.timers.after(Math.max(first > wall ? 0 : LOOK_AGAIN_MS, first - wall), () => {
       if (!isActive(deployment)) return
       const late = Object.values(deployment.TaskGroups).some(
         (group) =>
           group.ProgressDeadline > 0 &&
           group.HealthyAllocs < group.DesiredTotal &&
+          !this.#waitsForPromotion(group) &&
           Date.parse(group.RequireProgressBy) <= this.#seams.wall(),
       )
-      if (late) this.#end(deployment, 'failed', 'Failed due to progress deadline')
-      else if (Object.values(deployment.TaskGroups).some((group) => group.HealthyAllocs < group.DesiredTotal)) {
+      if (late) {
+        this.#end(deployment, 'failed', 'Failed due to progress deadline')
+        this.#evaluate(deployment)
+      } else if (Object.values(deployment.TaskGroups).some((group) => group.HealthyAllocs < group.DesiredTotal)) {
         this.#watchProgress(deployment)
       }
     })
+  }
+
+  #waitsForPromotion(group: Deployment['TaskGroups'][string]): boolean {
+    return !isPromoted(group) && this.#healthyCanaries(group.PlacedCanaries) >= group.DesiredCanaries
   }
 
   #end(deployment: Deployment, status: Deployment['Status'], description: string, withJob = false): number {
@@ -153,6 +220,13 @@ export class Deployments {
     return deployment
   }
 }
+
+const RUNNING = 'Deployment is running'
+const MANUAL = 'Deployment is running but requires manual promotion'
+const AUTOMATIC = 'Deployment is running pending automatic promotion'
+const LOOK_AGAIN_MS = 1_000
+
+const isPromoted = (group: Deployment['TaskGroups'][string]): boolean => group.DesiredCanaries === 0 || group.Promoted
 
 // It runs the job's version and goes on doing so, or leaves in this very plan.
 function current(alloc: Allocation, job: Job, leaving: ReadonlySet<Allocation>): boolean {

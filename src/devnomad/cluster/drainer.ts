@@ -74,7 +74,11 @@ export class Drainer {
       const peers = this.#state.allocsOf(alloc.Namespace, alloc.JobID).filter((one) => one.TaskGroup === alloc.TaskGroup)
       const known = peers.filter(
         (one) =>
-          !isTerminal(one) && one.DeploymentStatus !== null && one.DesiredTransition.Migrate !== true && !chosen.includes(one),
+          !isTerminal(one) &&
+          one.DeploymentStatus !== null &&
+          one.DeploymentStatus.Healthy !== null &&
+          one.DesiredTransition.Migrate !== true &&
+          !chosen.includes(one),
       )
       if (known.length > (group?.Count ?? 0) - (group?.Migrate?.MaxParallel ?? 1)) chosen.push(alloc)
     }

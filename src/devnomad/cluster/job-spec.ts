@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { Refusal } from '../http/exchange.ts'
 import { listed } from '../variables/rules.ts'
-import type { Group, Job, Migrate, ReschedulePolicy, RestartPolicy, Service, Task, Update } from './shapes.ts'
+import type { Group, Identity, Job, Migrate, ReschedulePolicy, RestartPolicy, Service, Task, Template, Update } from './shapes.ts'
 
 type Partly<T> = { [K in keyof T]?: Loose<T[K]> | null | undefined }
 type Loose<T> = T extends readonly string[]
@@ -102,22 +102,27 @@ function canonicalGroup(raw: Partly<Group>, type: Job['Type'], jobUpdate: Partly
     RestartPolicy: restart,
     ReschedulePolicy: reschedule(raw.ReschedulePolicy, type),
     Update: updateOf(raw.Update, type, jobUpdate),
+    Disconnect: disconnect(raw),
     Migrate: type === 'service' ? { ...MIGRATE, ...without(raw.Migrate) } : null,
     Tasks: (raw.Tasks ?? []).map((task) => canonicalTask(task, restart)),
   } as Group
 }
 
+// What came before `disconnect` means the same.
+function disconnect(raw: Partly<Group>): Group['Disconnect'] {
+  const { MaxClientDisconnect } = raw as { MaxClientDisconnect?: number | null }
+  const block = raw.Disconnect ?? (MaxClientDisconnect ? { LostAfter: MaxClientDisconnect } : null)
+  if (block === null) return null
+  return { Replace: true, Reconcile: 'best_score', LostAfter: 0, ...without(block) }
+}
+
 function canonicalTask(raw: Partly<Task>, restart: RestartPolicy): Task {
   return {
     Env: null,
-    Identities: null,
-    Identity: { Audience: ['nomadproject.io'], Env: false, File: false, Name: 'default', TTL: 0 },
     KillTimeout: 5 * SECOND,
     Leader: false,
     LogConfig: { Disabled: false, MaxFileSizeMB: 10, MaxFiles: 10 },
-    Resources: { CPU: 100, Cores: 0, DiskMB: 0, IOPS: 0, MemoryMB: 300, MemoryMaxMB: 0, SecretsMB: 0 },
     ShutdownDelay: 0,
-    Templates: null,
     Vault: null,
     ...without(raw),
     Name: raw.Name ?? '',
@@ -127,7 +132,33 @@ function canonicalTask(raw: Partly<Task>, restart: RestartPolicy): Task {
     Services: services(raw.Services),
     RestartPolicy: { ...restart, ...without(raw.RestartPolicy) },
     Meta: raw.Meta ?? null,
+    Resources: { ...RESOURCES, ...without(raw.Resources) },
+    Identity: { ...identity(raw.Identity), Name: 'default', Audience: ['nomadproject.io'] },
+    Identities: raw.Identities?.map(identity) ?? null,
+    Templates: raw.Templates?.map(template) ?? null,
   } as Task
+}
+
+function identity(raw: Partly<Identity> | null | undefined): Identity {
+  const { Name = 'default', Audience = [], TTL = 0, File = false, Env = false, ...more } = without(raw)
+  const { ChangeMode = Name === 'default' ? '' : 'noop', ChangeSignal = '' } = more
+  return { Name, Audience: [...Audience], TTL, File, Env, ChangeMode, ChangeSignal }
+}
+
+function template(raw: Partly<Template>): Template {
+  return {
+    EmbeddedTmpl: '',
+    DestPath: '',
+    ChangeMode: 'restart',
+    ChangeSignal: '',
+    ChangeScript: null,
+    Envvars: false,
+    Perms: '0644',
+    Splay: 5 * SECOND,
+    Once: false,
+    Wait: null,
+    ...without(raw),
+  } as Template
 }
 
 function services(raw: readonly Partly<Service>[] | null | undefined): Service[] | null {
@@ -149,6 +180,7 @@ function services(raw: readonly Partly<Service>[] | null | undefined): Service[]
   })
 }
 
+const RESOURCES = { CPU: 100, Cores: 0, DiskMB: 0, IOPS: 0, MemoryMB: 300, MemoryMaxMB: 0, SecretsMB: 0 }
 const MIGRATE: Migrate = { MaxParallel: 1, HealthCheck: 'checks', MinHealthyTime: 10 * SECOND, HealthyDeadline: 5 * MINUTE }
 const UPDATE = {
   AutoPromote: false,

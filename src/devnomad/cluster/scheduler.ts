@@ -1,8 +1,9 @@
 import type { Timers } from '../timers.ts'
 import { Deployments } from './deployments.ts'
-import { accepts, plan, type Placement, type Plan } from './plan.ts'
-import { delayMs } from './rescheduling.ts'
-import { isClientTerminal, isTerminal, nanoseconds, type Allocation, type Deployment, type Job, type Node } from './shapes.ts'
+import { Evaluations, type Evaluation, type Trigger } from './evaluations.ts'
+import { allocationOf, Placer } from './placing.ts'
+import { plan, UPDATED, type Placement, type Plan } from './plan.ts'
+import { isClientTerminal, timestamp, type Allocation, type Job, type Node } from './shapes.ts'
 import type { State } from './state.ts'
 
 export interface SchedulerSeams {
@@ -13,94 +14,134 @@ export interface SchedulerSeams {
   readonly leads: () => boolean
   /** What the nodes shall run has changed. */
   readonly planned: (nodeIds: ReadonlySet<string>) => void
+  readonly evaluations: Evaluations
 }
 
 /** From the request for an evaluation to its plan. */
 const EVALUATION_MS = 100
 /** Deployments are looked at in batches (measured: 1.25 s). */
 const DEPLOYMENT_MS = 1_000
-const SYSTEM_STAGGER_MS = 30_000
 
 /** Evaluates jobs: soon, one evaluation for all reasons that come together, and applies what the plan says in one entry. */
 export class Scheduler {
   readonly deployments: Deployments
   readonly #state: State
   readonly #seams: SchedulerSeams
-  readonly #due = new Map<string, () => void>()
-  readonly #blocked = new Set<string>()
+  readonly #due = new Map<string, { readonly cancel: () => void; readonly evaluations: Evaluation[] }>()
+  readonly #blocked = new Map<string, Evaluation>()
 
   constructor(state: State, seams: SchedulerSeams) {
     this.#state = state
     this.#seams = seams
     this.deployments = new Deployments(state, {
       ...seams,
-      evaluate: (job) => this.evaluate(job.Namespace, job.ID, DEPLOYMENT_MS),
+      evaluate: (job) => this.evaluate(job.Namespace, job.ID, 'deployment-watcher', DEPLOYMENT_MS),
     })
   }
 
-  evaluate(namespace: string, job: string, afterMs = EVALUATION_MS): string {
+  /** Returns the evaluation's ID. */
+  evaluate(namespace: string, job: string, why: Trigger, afterMs = EVALUATION_MS): string {
     const key = `${namespace}\0${job}`
-    if (afterMs === EVALUATION_MS) {
-      this.#due.get(key)?.()
-      this.#due.delete(key)
-    }
-    if (!this.#due.has(key)) {
-      const cancel = this.#seams.timers.after(afterMs, () => {
-        this.#due.delete(key)
-        if (this.#seams.leads()) this.#run(namespace, job)
-        else this.evaluate(namespace, job, DEPLOYMENT_MS)
-      })
-      this.#due.set(key, cancel)
-    }
-    return this.#seams.newId()
+    const due = this.#due.get(key)
+    if (due !== undefined && afterMs > EVALUATION_MS) return due.evaluations[0]?.ID ?? ''
+    due?.cancel()
+    const of = this.#state.job(namespace, job) ?? { Namespace: namespace, ID: job }
+    const evaluation = this.#seams.evaluations.create(of, why)
+    this.#schedule(key, [...(due?.evaluations ?? []), evaluation], afterMs)
+    return evaluation.ID
   }
 
-  /** A node has become able to take allocations. */
+  /** A node has become able to take allocations, or to take more. */
   unblock(): void {
     const system = this.#state.jobs().filter((job) => job.Type === 'system' || job.Type === 'sysbatch')
-    for (const key of [...this.#blocked, ...system.map((job) => `${job.Namespace}\0${job.ID}`)]) {
-      const [namespace, id] = key.split('\0') as [string, string]
-      this.evaluate(namespace, id)
+    for (const { Namespace, ID } of system) this.evaluate(Namespace, ID, 'node-update')
+    for (const { Namespace, JobID, Type } of this.#blocked.values()) {
+      if (Type !== 'system') this.evaluate(Namespace, JobID, 'queued-allocs')
     }
   }
 
-  #run(namespace: string, id: string): void {
+  #schedule(key: string, evaluations: Evaluation[], afterMs: number): void {
+    const [namespace, job] = key.split('\0') as [string, string]
+    const cancel = this.#seams.timers.after(afterMs, () => {
+      this.#due.delete(key)
+      if (this.#seams.leads()) this.#run(namespace, job, evaluations)
+      else this.#schedule(key, evaluations, DEPLOYMENT_MS)
+    })
+    this.#due.set(key, { cancel, evaluations })
+  }
+
+  #run(namespace: string, id: string, evaluations: readonly Evaluation[]): void {
     const job = this.#state.job(namespace, id)
-    if (job === undefined) return
+    const [first] = evaluations
+    if (job === undefined || first === undefined) return
     const allocs = this.#state.allocsOf(namespace, id)
     this.deployments.settle(job)
     const deployment = this.#state.deploymentsOf(namespace, id).find((one) => one.JobVersion === job.Version)
     const wall = this.#seams.wall()
-    const result = plan({ job, allocs, nodes: this.#state.nodes, deployment, wall })
-    for (const { alloc, at } of result.later) {
-      if (alloc.FollowupEvalID === '') alloc.FollowupEvalID = this.#seams.newId()
-      this.#seams.timers.after(at - wall, () => this.evaluate(namespace, id))
-    }
-    this.#apply(job, allocs, result)
-    if (job.Type === 'system' && result.stop.length > 0) this.#goOnLater(job)
+    const { nodes, awaySince } = this.#state
+    const result = plan({ job, allocs, nodes, awaySince, deployment, wall })
+    for (const { alloc, at } of result.later) this.#later(job, first, alloc, at - wall)
+    const failed = this.#apply(job, allocs, result, first)
+    this.#conclude(job, evaluations, failed)
   }
 
-  #goOnLater(job: Job): void {
-    const old = this.#state.allocsOf(job.Namespace, job.ID).some((one) => !isTerminal(one) && one.Job.Version !== job.Version)
-    if (old) this.#seams.timers.after(SYSTEM_STAGGER_MS, () => this.evaluate(job.Namespace, job.ID))
+  // A failed allocation names the evaluation that will replace it.
+  #later(job: Job, previous: Evaluation, alloc: Allocation, afterMs: number): void {
+    this.#seams.timers.after(afterMs, () => this.evaluate(job.Namespace, job.ID, 'alloc-reschedule'))
+    if (alloc.FollowupEvalID !== '') return
+    const followup = this.#seams.evaluations.create(job, 'alloc-reschedule', {
+      PreviousEval: previous.ID,
+      StatusDescription: 'created for delayed rescheduling',
+      WaitUntil: timestamp(this.#seams.wall() + afterMs),
+    })
+    alloc.FollowupEvalID = followup.ID
+    previous.NextEval = followup.ID
+    this.#seams.timers.after(afterMs, () => this.#seams.evaluations.done(followup))
   }
 
-  #apply(job: Job, allocs: readonly Allocation[], result: Plan): void {
-    const lost = allocs.filter((alloc) => !isClientTerminal(alloc) && this.#isDown(alloc) && alloc.DesiredStatus !== 'run')
-    const changes = result.stop.length + result.place.length + result.inPlace.length + lost.length
-    if (changes === 0) return
-    const placements = result.place.filter((place) => place.node !== undefined || this.#freeNodes().length > 0)
+  // What could not be placed waits in a blocked evaluation for room.
+  #conclude(job: Job, evaluations: readonly Evaluation[], failed: readonly Placement[]): void {
     const key = `${job.Namespace}\0${job.ID}`
-    if (placements.length < result.place.length) this.#blocked.add(key)
-    else this.#blocked.delete(key)
-    const index = this.#state.commit('allocs', 'deployments', 'evals')
+    const before = this.#blocked.get(key)
+    if (before !== undefined) this.#seams.evaluations.done(before)
+    this.#blocked.delete(key)
+    this.#state.waiting.delete(key)
+    const QueuedAllocations = Object.fromEntries(
+      job.TaskGroups.map(({ Name }) => [Name, failed.filter(({ group }) => group.Name === Name).length]),
+    )
+    const deployment = this.#state.deploymentsOf(job.Namespace, job.ID)[0]
+    const outcome: Partial<Evaluation> = { QueuedAllocations, ...(deployment && { DeploymentID: deployment.ID }) }
+    if (failed.length > 0) {
+      const shortage = new Placer(this.#state, new Set()).shortage()
+      outcome.FailedTGAllocs = Object.fromEntries(failed.map(({ group }) => [group.Name, shortage]))
+      const blocked = this.#seams.evaluations.create(job, 'queued-allocs', {
+        Status: 'blocked',
+        StatusDescription: 'created to place remaining allocations',
+        PreviousEval: evaluations[0]?.ID ?? '',
+        FailedTGAllocs: outcome.FailedTGAllocs,
+      })
+      outcome.BlockedEval = blocked.ID
+      this.#blocked.set(key, blocked)
+      this.#state.waiting.set(key, QueuedAllocations)
+    }
+    for (const evaluation of evaluations) this.#seams.evaluations.done(evaluation, outcome)
+    this.#summed(job, this.#state.commit())
+  }
+
+  /** Returns what could not be placed. */
+  #apply(job: Job, allocs: readonly Allocation[], result: Plan, evaluation: Evaluation): Placement[] {
+    const lost = allocs.filter((alloc) => !isClientTerminal(alloc) && this.#isDown(alloc) && alloc.DesiredStatus !== 'run')
+    const changes = result.stop.length + result.place.length + result.inPlace.length + result.unknown.length + lost.length
+    if (changes === 0) return []
+    const { chosen, failed, stop } = this.#choose(job, result)
+    const index = this.#state.commit('allocs', 'deployments')
     const deployment = this.deployments.forPlan(job, result, index)
     const touched = new Set<string>()
     const touch = (alloc: Allocation): void => {
       this.#state.touchAlloc(alloc, index)
       touched.add(alloc.NodeID)
     }
-    for (const { alloc, why, lost: isLost } of result.stop) {
+    for (const { alloc, why, lost: isLost } of stop) {
       alloc.DesiredStatus = 'stop'
       alloc.DesiredDescription = why
       if (isLost) lost.push(alloc)
@@ -110,94 +151,51 @@ export class Scheduler {
       alloc.ClientStatus = 'lost'
       touch(alloc)
     }
+    for (const alloc of result.unknown) {
+      alloc.ClientStatus = 'unknown'
+      alloc.ClientDescription = 'alloc is unknown since its node is disconnected'
+      touch(alloc)
+    }
     for (const alloc of result.inPlace) {
       alloc.Job = job
       alloc.DeploymentID = deployment?.ID ?? ''
       alloc.DeploymentStatus = null
       alloc.AllocModifyIndex = index
-      this.deployments.placed(deployment, alloc.TaskGroup)
+      this.deployments.placed(deployment, alloc, false)
       touch(alloc)
     }
-    for (const place of placements) {
-      const alloc = this.#place(job, place, deployment, index)
-      if (alloc !== undefined) touch(alloc)
-      if (place.previous !== undefined && alloc !== undefined) place.previous.NextAllocation = alloc.ID
+    for (const { place, node } of chosen) {
+      const made = { id: this.#seams.newId(), evalId: evaluation.ID, index, wall: this.#seams.wall() }
+      const alloc = allocationOf(job, place, node, deployment, made)
+      this.deployments.placed(deployment, alloc, place.canary)
+      touch(alloc)
+      if (place.previous !== undefined) place.previous.NextAllocation = alloc.ID
     }
-    if (job.Status !== this.#state.statusOf(job)) {
-      job.Status = this.#state.statusOf(job)
-      this.#state.putJob(job, index)
-    }
-    this.#state.commit('evals')
+    this.#summed(job, index)
     this.#seams.planned(touched)
+    return failed
   }
 
-  #place(job: Job, place: Placement, deployment: Deployment | undefined, index: number): Allocation | undefined {
-    const node = place.node ?? this.#pick(job, place)
-    if (node === undefined) return undefined
-    const gated = deployment !== undefined && place.group.Name in deployment.TaskGroups
-    if (gated) this.deployments.placed(deployment, place.group.Name)
-    const time = nanoseconds(this.#seams.wall())
-    return {
-      ID: this.#seams.newId(),
-      Name: place.name,
-      Namespace: job.Namespace,
-      EvalID: this.#seams.newId(),
-      NodeID: node.ID,
-      NodeName: node.Name,
-      JobID: job.ID,
-      Job: job,
-      TaskGroup: place.group.Name,
-      DeploymentID: gated ? deployment.ID : '',
-      DesiredStatus: 'run',
-      DesiredDescription: '',
-      DesiredTransition: {
-        Migrate: null,
-        Reschedule: null,
-        ForceReschedule: null,
-        MigrateDisablePlacement: null,
-        NoShutdownDelay: null,
-      },
-      ClientStatus: 'pending',
-      ClientDescription: '',
-      TaskStates: null,
-      DeploymentStatus: null,
-      PreviousAllocation: place.previous?.ID ?? '',
-      NextAllocation: '',
-      FollowupEvalID: '',
-      RescheduleTracker: place.rescheduled ? this.#trackerAfter(place) : null,
-      CreateIndex: index,
-      ModifyIndex: index,
-      AllocModifyIndex: index,
-      CreateTime: time,
-      ModifyTime: time,
+  // An update that finds no room for the new allocation leaves the old one alone.
+  #choose(job: Job, result: Plan): { chosen: { place: Placement; node: Node }[]; failed: Placement[]; stop: Plan['stop'] } {
+    const placer = new Placer(this.#state, new Set(result.stop.map(({ alloc }) => alloc)))
+    const chosen: { place: Placement; node: Node }[] = []
+    const failed: Placement[] = []
+    for (const place of result.place) {
+      const node = placer.choose(job, place)
+      if (node === undefined) failed.push(place)
+      else chosen.push({ place, node })
     }
+    const spared = new Set(failed.map(({ previous }) => previous))
+    const stop = result.stop.filter(({ alloc, why }) => why !== UPDATED || !spared.has(alloc))
+    return { chosen, failed, stop }
   }
 
-  #trackerAfter({ previous, group }: Placement): Allocation['RescheduleTracker'] {
-    const before = previous?.RescheduleTracker?.Events ?? []
-    const event = {
-      Delay: group.ReschedulePolicy === null ? 0 : nanoseconds(delayMs(group.ReschedulePolicy, before.length)),
-      PrevAllocID: previous?.ID ?? '',
-      PrevNodeID: previous?.NodeID ?? '',
-      RescheduleTime: nanoseconds(this.#seams.wall()),
-    }
-    return { Events: [...before, event].slice(-5), LastReschedule: 'ok' }
-  }
-
-  // The emptiest node, first by this group and then by all; one that failed it before only when there is no other.
-  #pick(job: Job, place: Placement): Node | undefined {
-    const load = (node: Node): [number, number, number] => {
-      const live = this.#state.allocsOn(node.ID).filter((alloc) => !isTerminal(alloc))
-      const same = live.filter((alloc) => alloc.Namespace === job.Namespace && alloc.JobID === job.ID)
-      return [place.rescheduled && place.previous?.NodeID === node.ID ? 1 : 0, same.length, live.length]
-    }
-    const ranked = this.#freeNodes().map((node) => ({ node, load: load(node) }))
-    ranked.sort((a, b) => a.load[0] - b.load[0] || a.load[1] - b.load[1] || a.load[2] - b.load[2])
-    return ranked[0]?.node
-  }
-
-  #freeNodes(): Node[] {
-    return [...this.#state.nodes.values()].filter(accepts)
+  #summed(job: Job, index: number): void {
+    const status = this.#state.statusOf(job)
+    if (job.Status === status) return
+    job.Status = status
+    this.#state.putJob(job, index)
   }
 
   #isDown(alloc: Allocation): boolean {

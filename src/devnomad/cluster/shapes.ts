@@ -38,6 +38,9 @@ export interface Update {
   HealthCheck: string
   MinHealthyTime: Nanoseconds
   HealthyDeadline: Nanoseconds
+  AutoPromote: boolean
+  AutoRevert: boolean
+  Canary: number
   ProgressDeadline: Nanoseconds
 }
 export interface Migrate {
@@ -45,6 +48,27 @@ export interface Migrate {
   HealthCheck: string
   MinHealthyTime: Nanoseconds
   HealthyDeadline: Nanoseconds
+}
+export interface Identity {
+  Name: string
+  Audience: string[]
+  TTL: Nanoseconds
+  File: boolean
+  Env: boolean
+  ChangeMode: string
+  ChangeSignal: string
+}
+export interface Template {
+  EmbeddedTmpl: string
+  DestPath: string
+  ChangeMode: string
+  ChangeSignal: string
+  ChangeScript: { Command: string; Args: string[] | null } | null
+  Envvars: boolean
+  Perms: string
+  Splay: Nanoseconds
+  Once: boolean
+  Wait: { Min: Nanoseconds; Max: Nanoseconds } | null
 }
 export interface Task {
   Name: string
@@ -54,6 +78,10 @@ export interface Task {
   Services: Service[] | null
   RestartPolicy: RestartPolicy
   Meta: Record<string, string> | null
+  Identity: Identity
+  Identities: Identity[] | null
+  Templates: Template[] | null
+  Resources: { MemoryMB: number }
 }
 export interface Group {
   Name: string
@@ -64,6 +92,7 @@ export interface Group {
   ReschedulePolicy: ReschedulePolicy | null
   Update: Update | null
   Migrate: Migrate | null
+  Disconnect: { LostAfter: Nanoseconds; Replace: boolean; Reconcile: string } | null
   Meta: Record<string, string> | null
 }
 export interface Job {
@@ -111,7 +140,8 @@ export interface TaskState {
   Events: TaskEvent[]
 }
 interface DeploymentStatus {
-  Healthy: boolean
+  /** null: not decided yet, on a canary. */
+  Healthy: boolean | null
   Timestamp: string
   Canary: boolean
   ModifyIndex: number

@@ -1,3 +1,4 @@
+import type { Written } from '../events/publish.ts'
 import type { Raft, Table } from '../raft.ts'
 import { isTerminal, nanoseconds, type Allocation, type Deployment, type Job, type Namespace, type Node } from './shapes.ts'
 
@@ -8,12 +9,21 @@ export class State {
   readonly allocs = new Map<string, Allocation>()
   readonly deployments = new Map<string, Deployment>()
   readonly namespaces = new Map<string, Namespace>()
+  /** Memory of the nodes of which it is known. */
+  readonly capacityMb = new Map<string, number>()
+  /** Since when (wall, ms) nothing was heard of a node. */
+  readonly awaySince = new Map<string, number>()
+  /** By job: how many of each group wait for room. */
+  readonly waiting = new Map<string, Readonly<Record<string, number>>>()
   readonly #jobs = new Map<string, Job>()
   readonly #raft: Raft
   readonly #wall: () => number
 
-  constructor(raft: Raft, wall: () => number) {
+  readonly #written: (written: Written) => void
+
+  constructor(raft: Raft, wall: () => number, written: (written: Written) => void) {
     this.#raft = raft
+    this.#written = written
     this.#wall = wall
     this.putNamespace({ Name: 'default', Description: 'Default shared namespace', Meta: null })
   }
@@ -33,11 +43,13 @@ export class State {
   putJob(job: Job, index: number): void {
     job.ModifyIndex = index
     this.#jobs.set(`${job.Namespace}\0${job.ID}`, job)
+    this.#written({ table: 'jobs', row: job })
   }
 
   /** Forgets a job with everything of it, at once, also what still runs (measured). */
   removeJob(job: Job): void {
     this.#jobs.delete(`${job.Namespace}\0${job.ID}`)
+    this.waiting.delete(`${job.Namespace}\0${job.ID}`)
     for (const alloc of this.allocsOf(job.Namespace, job.ID)) this.allocs.delete(alloc.ID)
     for (const one of this.deploymentsOf(job.Namespace, job.ID)) this.deployments.delete(one.ID)
   }
@@ -72,17 +84,20 @@ export class State {
     alloc.ModifyIndex = index
     alloc.ModifyTime = nanoseconds(this.#wall())
     this.allocs.set(alloc.ID, alloc)
+    this.#written({ table: 'allocs', row: alloc })
   }
 
   touchDeployment(deployment: Deployment, index: number): void {
     deployment.ModifyIndex = index
     deployment.ModifyTime = nanoseconds(this.#wall())
     this.deployments.set(deployment.ID, deployment)
+    this.#written({ table: 'deployments', row: deployment })
   }
 
   touchNode(node: Node, index: number): void {
     node.ModifyIndex = index
     this.nodes.set(node.ID, node)
+    this.#written({ table: 'nodes', row: node })
   }
 
   /** As Nomad sums it up: nothing yet, something runs, or all is over. */
@@ -90,6 +105,7 @@ export class State {
     const allocs = this.allocsOf(job.Namespace, job.ID)
     if (allocs.some((alloc) => !isTerminal(alloc) || alloc.ClientStatus === 'running')) return 'running'
     if (job.Stop || (allocs.length > 0 && job.Type === 'batch')) return 'dead'
-    return job.Type === 'system' ? 'running' : 'pending'
+    const waits = this.waiting.has(`${job.Namespace}\0${job.ID}`)
+    return job.Type === 'system' || waits ? 'running' : 'pending'
   }
 }

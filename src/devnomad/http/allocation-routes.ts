@@ -1,11 +1,13 @@
 import type { Agent } from '../client/agent.ts'
+import type { AllocationFiles } from '../client/files.ts'
 import type { AllocationRun } from '../client/allocation-run.ts'
 import type { Cluster } from '../cluster/cluster.ts'
-import type { Allocation } from '../cluster/shapes.ts'
+import { groupOf, type Allocation } from '../cluster/shapes.ts'
 import type { Raft } from '../raft.ts'
 import type { Timers } from '../timers.ts'
 import { blocking, page } from './blocking.ts'
-import { atIndex, json, meta, namespaceOf, Refusal, text, type Answer, type Call } from './exchange.ts'
+import { filterOf } from './filter.ts'
+import { atIndex, demand, json, meta, namespaceOf, Refusal, text, type Answer, type Call } from './exchange.ts'
 
 /** What a caller waits at most for an agent that hangs. */
 const AGENT_TIMEOUT_MS = 10_000
@@ -26,13 +28,19 @@ export class AllocationRoutes {
   async all(call: Call): Promise<Answer> {
     if (call.method !== 'GET') throw new Refusal(405, 'Invalid method')
     const namespace = namespaceOf(call)
+    const { rights } = call
+    demand(rights.namespace(namespace, 'read-job'))
     const prefix = call.query.get('prefix') ?? ''
+    const passes = filterOf(call.query.get('filter'))
     const found = await this.#raft.block(
       blocking(call, ['allocs']),
       () => ({
         index: this.#raft.tableIndex('allocs'),
         allocs: [...this.#cluster.state.allocs.values()].filter(
-          (alloc) => (namespace === '*' || alloc.Namespace === namespace) && alloc.ID.startsWith(prefix),
+          (alloc) =>
+            (namespace === '*' ? rights.namespace(alloc.Namespace, 'read-job') : alloc.Namespace === namespace) &&
+            alloc.ID.startsWith(prefix) &&
+            passes(alloc),
         ),
       }),
       call.signal,
@@ -55,6 +63,8 @@ export class AllocationRoutes {
         return this.#stop(call, id)
       case 'checks':
         return this.#checks(call, id)
+      case 'services':
+        return this.#services(call, id)
       default:
         throw new Refusal(404, 'resource not found')
     }
@@ -76,6 +86,11 @@ export class AllocationRoutes {
     }
   }
 
+  /** The files of an allocation, for who may read them. */
+  async files(call: Call, id: string): Promise<AllocationFiles | undefined> {
+    return (await this.#reach(call, id, 'read-fs')).run?.files
+  }
+
   async #get(call: Call, id: string): Promise<Answer> {
     if (call.method !== 'GET') throw new Refusal(405, 'Invalid method')
     checkId(id)
@@ -83,8 +98,22 @@ export class AllocationRoutes {
       const alloc = this.#cluster.state.allocs.get(id)
       return { index: alloc?.ModifyIndex ?? this.#raft.tableIndex('allocs'), alloc }
     }
+    const { rights } = call
     const { index, alloc } = await this.#raft.block(blocking(call, ['allocs']), read, call.signal)
+    // Not 403: without the right it looks as if the allocation were not there, though with a 500 (facts §3).
+    if (alloc !== undefined && !rights.namespace(alloc.Namespace, 'read-job')) {
+      throw new Refusal(500, `Unknown allocation "${id}"`)
+    }
     return alloc === undefined ? text(404, 'alloc not found', meta(index)) : json(alloc, meta(index))
+  }
+
+  // What it has registered: the services of the provider nomad, while it runs.
+  #services(call: Call, id: string): Answer {
+    checkId(id)
+    const alloc = this.#cluster.state.allocs.get(id)
+    if (alloc === undefined) throw new Refusal(404, 'alloc not found')
+    demand(call.rights.namespace(alloc.Namespace, 'read-job'))
+    return json(alloc.ClientStatus === 'running' ? servicesOf(alloc) : [], meta(alloc.ModifyIndex))
   }
 
   #stop(call: Call, id: string): Answer {
@@ -92,13 +121,14 @@ export class AllocationRoutes {
     checkId(id)
     const alloc = this.#cluster.state.allocs.get(id)
     if (alloc === undefined) throw new Refusal(404, 'allocation not found')
+    demand(call.rights.namespace(alloc.Namespace, 'alloc-lifecycle'))
     const { index, evalId } = this.#cluster.stopAllocation(alloc)
     return json({ EvalID: evalId, Index: index }, atIndex(index))
   }
 
   async #checks(call: Call, id: string): Promise<Answer> {
     if (call.method !== 'GET') throw new Refusal(405, 'Invalid method')
-    const { run } = await this.#reach(call, id)
+    const { run } = await this.#reach(call, id, 'read-job')
     return json(run?.checks ?? null)
   }
 
@@ -107,7 +137,7 @@ export class AllocationRoutes {
     const wish = call.body === '' ? {} : (parse(call.body, 500) as { TaskName?: string; AllTasks?: boolean })
     const task = wish.TaskName ?? ''
     const all = wish.AllTasks ?? false
-    const { run, agent } = await this.#reach(call, id)
+    const { run, agent } = await this.#reach(call, id, 'alloc-lifecycle')
     if (task !== '' && all) throw new Refusal(500, 'task name cannot be set when restarting all tasks')
     if (run === undefined) throw new Refusal(500, task === '' ? 'restart of an alloc that should not run' : 'Task not running')
     await refuse(() => run.restart(task, all))
@@ -119,16 +149,17 @@ export class AllocationRoutes {
     if (call.method !== 'PUT' && call.method !== 'POST') throw new Refusal(405, 'Invalid method')
     if (call.body === '') throw new Refusal(400, 'Failed to decode body: Request body is empty')
     const wish = parse(call.body, 400) as { Task?: string; Signal?: string }
-    const { run } = await this.#reach(call, id)
+    const { run } = await this.#reach(call, id, 'alloc-lifecycle')
     if (run === undefined) throw new Refusal(500, 'Task not running')
     await refuse(async () => run.signal(wish.Task ?? '', wish.Signal || 'SIGINT'))
     return json({ Index: 0 })
   }
 
-  async #reach(call: Call, id: string): Promise<{ agent: Agent; run: AllocationRun | undefined }> {
+  async #reach(call: Call, id: string, right: string): Promise<{ agent: Agent; run: AllocationRun | undefined }> {
     checkId(id)
     const alloc = this.#cluster.state.allocs.get(id)
     if (alloc === undefined) throw new Refusal(404, `Unknown allocation "${id}"`)
+    demand(call.rights.namespace(alloc.Namespace, right))
     const agent = this.#cluster.agentOf(alloc.NodeID)
     await this.#answering(agent, call.signal)
     return { agent, run: agent.run(id) }
@@ -142,6 +173,27 @@ export class AllocationRoutes {
     }
     if (agent.reachable === 'refuses') throw new Refusal(404, 'No path to node')
   }
+}
+
+function servicesOf(alloc: Allocation): object[] {
+  const { Services, Tasks } = groupOf(alloc.Job, alloc.TaskGroup)
+  const all = [...(Services ?? []), ...Tasks.flatMap((task) => task.Services ?? [])]
+  return all
+    .filter(({ Provider }) => Provider === 'nomad')
+    .map(({ Name }) => ({
+      Address: '127.0.0.1',
+      AllocID: alloc.ID,
+      CreateIndex: alloc.CreateIndex,
+      Datacenter: 'dc1',
+      ID: `_nomad-task-${alloc.ID}-group-${alloc.TaskGroup}-${Name}`,
+      JobID: alloc.JobID,
+      ModifyIndex: alloc.CreateIndex,
+      Namespace: alloc.Namespace,
+      NodeID: alloc.NodeID,
+      Port: 0,
+      ServiceName: Name,
+      Tags: [],
+    }))
 }
 
 /** An allocation as lists show it: without its job, with the job's type and version. */

@@ -1,6 +1,8 @@
 // Room http: what goes in and out, and which URL means what. The rules are in the other rooms.
 // This file: requests and answers as values; the server and the simulations both speak these.
 
+import type { Rights } from '../acl/rights.ts'
+
 export interface Request {
   readonly method: string
   /** With the query string, as it stands in the request line. */
@@ -8,12 +10,16 @@ export interface Request {
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
   readonly signal?: AbortSignal
+  /** Set inside, when a deposed leader answers. */
+  readonly past?: boolean
 }
 
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
+  /** Comes after the body, until it ends or the caller's signal aborts. */
+  readonly stream?: AsyncIterable<string>
 }
 
 /** A request that is addressed to a handler: the path without its query is decoded once, as Nomad does. */
@@ -23,6 +29,12 @@ export interface Call {
   readonly query: URLSearchParams
   readonly body: string
   readonly signal: AbortSignal | undefined
+  /** The token as it was sent; empty: none. */
+  readonly token: string
+  /** Throws a 403 when the token is not known. */
+  readonly rights: Rights
+  /** A deposed leader answers. */
+  readonly past: boolean
 }
 
 const JSON_TYPE = 'application/json'
@@ -58,6 +70,11 @@ export class Refusal extends Error {
     this.status = status
     this.headers = headers
   }
+}
+
+/** Refuses who may not: 403, in the same words for every reason (facts §3). */
+export function demand(allowed: boolean, headers: Record<string, string> = {}): void {
+  if (!allowed) throw new Refusal(403, 'Permission denied', headers)
 }
 
 /** What a client sees when the connection breaks. */

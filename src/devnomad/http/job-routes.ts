@@ -1,12 +1,15 @@
 import type { Cluster } from '../cluster/cluster.ts'
 import type { JobSpec } from '../cluster/job-spec.ts'
 import type { Job } from '../cluster/shapes.ts'
-import type { Raft } from '../raft.ts'
+import type { Raft, Table } from '../raft.ts'
 import { allocationStub } from './allocation-routes.ts'
 import { blocking, page } from './blocking.ts'
-import { atIndex, bodyOf, json, meta, namespaceOf, Refusal, text, type Answer, type Call } from './exchange.ts'
+import { filterOf } from './filter.ts'
+import { atIndex, bodyOf, demand, json, meta, namespaceOf, Refusal, text, type Answer, type Call } from './exchange.ts'
 
 const WRITE_META = { KnownLeader: false, LastContact: 0, NextToken: '' }
+
+const TABLES: Readonly<Record<string, Table>> = { allocations: 'allocs', evaluations: 'evals' }
 
 /** `/v1/jobs` and `/v1/job/…`. A job's ID may hold slashes, so the last part of the path decides what is asked. */
 export class JobRoutes {
@@ -25,7 +28,7 @@ export class JobRoutes {
   }
 
   async one(call: Call, rest: string): Promise<Answer> {
-    const suffix = /^(.*)\/(allocations|deployments|deployment)$/s.exec(rest)
+    const suffix = /^(.*)\/(allocations|deployments|deployment|evaluations)$/s.exec(rest)
     if (suffix !== null) return this.#about(call, suffix[1] as string, suffix[2] as string)
     if (call.method === 'GET') return this.#get(call, rest)
     if (call.method === 'PUT' || call.method === 'POST') return this.#register(call, rest)
@@ -35,7 +38,10 @@ export class JobRoutes {
 
   async #list(call: Call): Promise<Answer> {
     const namespace = namespaceOf(call)
+    const { rights } = call
+    demand(rights.namespace(namespace, 'list-jobs'))
     const prefix = call.query.get('prefix') ?? ''
+    const passes = filterOf(call.query.get('filter'))
     const found = await this.#raft.block(
       blocking(call, ['jobs', 'allocs']),
       () => ({
@@ -43,7 +49,8 @@ export class JobRoutes {
         index: this.#raft.tableIndex('jobs', 'allocs'),
         jobs: this.#cluster.state
           .jobs()
-          .filter((job) => (namespace === '*' || job.Namespace === namespace) && job.ID.startsWith(prefix)),
+          .filter((job) => (namespace === '*' ? rights.namespace(job.Namespace, 'list-jobs') : job.Namespace === namespace))
+          .filter((job) => job.ID.startsWith(prefix) && passes(job)),
       }),
       call.signal,
     )
@@ -65,12 +72,14 @@ export class JobRoutes {
     if (spec == null) throw new Refusal(400, 'Job must be specified')
     if (id !== undefined && spec.ID !== id) throw new Refusal(400, 'Job ID does not match name')
     const namespace = spec.Namespace || namespaceOf(call)
+    demand(call.rights.namespace(namespace, 'submit-job', 'register-job'))
     const { index, jobModifyIndex, evalId } = this.#cluster.register({ ...spec, Namespace: namespace })
     const body = { EvalCreateIndex: index, EvalID: evalId, Index: index, JobModifyIndex: jobModifyIndex, Warnings: '' }
     return json({ ...body, ...WRITE_META }, atIndex(index))
   }
 
   #deregister(call: Call, id: string): Answer {
+    demand(call.rights.namespace(namespaceOf(call), 'submit-job', 'deregister-job'))
     const done = this.#cluster.deregister(namespaceOf(call), id, call.query.get('purge') === 'true')
     const index = done?.index ?? 0
     const body = { EvalCreateIndex: index, EvalID: done?.evalId ?? '', Index: index, JobModifyIndex: index }
@@ -78,6 +87,7 @@ export class JobRoutes {
   }
 
   async #get(call: Call, id: string): Promise<Answer> {
+    demand(call.rights.namespace(namespaceOf(call), 'read-job'))
     const read = (): { index: number; job: Job | undefined } => {
       const job = this.#cluster.state.job(namespaceOf(call), id)
       return { index: job?.ModifyIndex ?? this.#raft.tableIndex('jobs'), job }
@@ -89,19 +99,22 @@ export class JobRoutes {
   async #about(call: Call, id: string, what: string): Promise<Answer> {
     if (call.method !== 'GET') throw new Refusal(405, 'Invalid method')
     const namespace = namespaceOf(call)
-    const table = what === 'allocations' ? 'allocs' : 'deployments'
+    demand(call.rights.namespace(namespace, 'read-job'))
+    const table = TABLES[what] ?? 'deployments'
     const query = blocking(call, [table])
     const { index } = await this.#raft.block(query, () => ({ index: this.#raft.tableIndex(table) }), call.signal)
     // A job that does not exist has no allocations: 200 and an empty list (facts §5).
     if (what === 'allocations') {
       return json(this.#cluster.state.allocsOf(namespace, id).map(allocationStub), meta(index))
     }
+    if (what === 'evaluations') return json(this.#cluster.evaluations.of(namespace, id), meta(index))
     const deployments = this.#cluster.state.deploymentsOf(namespace, id)
     return json(what === 'deployments' ? deployments : (deployments[0] ?? null), meta(index))
   }
 
   #stub(job: Job, withMeta: boolean): object {
     const allocs = this.#cluster.state.allocsOf(job.Namespace, job.ID)
+    const waiting = this.#cluster.state.waiting.get(`${job.Namespace}\0${job.ID}`)
     const count = (group: string, status: string): number =>
       allocs.filter((alloc) => alloc.TaskGroup === group && alloc.ClientStatus === status).length
     const Summary = Object.fromEntries(
@@ -111,7 +124,7 @@ export class JobRoutes {
           Complete: count(Name, 'complete'),
           Failed: count(Name, 'failed'),
           Lost: count(Name, 'lost'),
-          Queued: 0,
+          Queued: waiting?.[Name] ?? 0,
           Running: count(Name, 'running'),
           Starting: count(Name, 'pending'),
           Unknown: count(Name, 'unknown'),

@@ -3,7 +3,7 @@ import type { DrainSpec } from '../cluster/drainer.ts'
 import type { Node } from '../cluster/shapes.ts'
 import type { Raft } from '../raft.ts'
 import { blocking } from './blocking.ts'
-import { atIndex, bodyOf, json, meta, Refusal, text, type Answer, type Call } from './exchange.ts'
+import { atIndex, bodyOf, demand, json, meta, Refusal, text, type Answer, type Call } from './exchange.ts'
 
 export const VERSION = '2.0.6-dev'
 
@@ -19,6 +19,7 @@ export class NodeRoutes {
 
   async all(call: Call): Promise<Answer> {
     if (call.method !== 'GET') throw new Refusal(405, 'Invalid method')
+    demand(call.rights.level('node', 'read'))
     const prefix = call.query.get('prefix') ?? ''
     const read = (): { index: number } => ({ index: this.#raft.tableIndex('nodes') })
     const { index } = await this.#raft.block(blocking(call, ['nodes']), read, call.signal)
@@ -32,11 +33,13 @@ export class NodeRoutes {
     if (what === undefined) return this.#get(call, id)
     if (what !== 'drain' && what !== 'eligibility') throw new Refusal(404, 'resource not found')
     if (call.method !== 'PUT' && call.method !== 'POST') throw new Refusal(405, 'Invalid method')
+    demand(call.rights.level('node', 'write'))
     return what === 'drain' ? this.#drain(call, id) : this.#eligibility(call, id)
   }
 
   async #get(call: Call, id: string): Promise<Answer> {
     if (call.method !== 'GET') throw new Refusal(405, 'Invalid method')
+    demand(call.rights.level('node', 'read'))
     const read = (): { index: number; node: Node | undefined } => {
       const node = this.#cluster.state.nodes.get(id)
       return { index: node?.ModifyIndex ?? this.#raft.tableIndex('nodes'), node }

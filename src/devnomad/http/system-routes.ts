@@ -2,7 +2,7 @@ import type { Cluster } from '../cluster/cluster.ts'
 import type { Namespace } from '../cluster/shapes.ts'
 import type { Raft } from '../raft.ts'
 import { blocking } from './blocking.ts'
-import { atIndex, bodyOf, json, meta, Refusal, text, type Answer, type Call } from './exchange.ts'
+import { atIndex, bodyOf, demand, json, meta, Refusal, text, type Answer, type Call } from './exchange.ts'
 import { VERSION } from './node-routes.ts'
 
 /** Namespaces, and what Nomad says of itself. */
@@ -18,17 +18,19 @@ export class SystemRoutes {
   }
 
   async namespaces(call: Call): Promise<Answer> {
-    if (call.method === 'PUT') return this.#putNamespace(call)
     if (call.method !== 'GET') throw new Refusal(405, 'Invalid method')
     const read = (): { index: number } => ({ index: this.#raft.tableIndex('namespaces') })
     const { index } = await this.#raft.block(blocking(call, ['namespaces']), read, call.signal)
-    const all = [...this.#cluster.state.namespaces.values()].sort((a, b) => (a.Name < b.Name ? -1 : 1))
+    const { rights } = call
+    const known = [...this.#cluster.state.namespaces.values()].filter(({ Name }) => rights.knows(Name))
+    const all = known.sort((a, b) => (a.Name < b.Name ? -1 : 1))
     return json(all.map(namespaceView), meta(index))
   }
 
   namespace(call: Call, name: string): Answer {
     if (call.method === 'PUT' || call.method === 'POST') return this.#putNamespace(call, name)
     if (call.method !== 'GET') throw new Refusal(405, 'Invalid method')
+    demand(call.rights.knows(name))
     const found = this.#cluster.state.namespaces.get(name)
     if (found === undefined) return text(404, 'Namespace not found', meta(this.#raft.tableIndex('namespaces')))
     return json(namespaceView(found), meta(found.ModifyIndex))
@@ -38,7 +40,8 @@ export class SystemRoutes {
     return json('127.0.0.1:4647')
   }
 
-  self(): Answer {
+  self(call: Call): Answer {
+    demand(call.rights.level('agent', 'read'))
     const [Version, VersionPrerelease] = VERSION.split('-') as [string, string]
     return json({
       config: { Region: 'global', Datacenter: 'dc1', Version: { Version, VersionPrerelease, VersionMetadata: '' } },
@@ -47,7 +50,8 @@ export class SystemRoutes {
     })
   }
 
-  autopilot(): Answer {
+  autopilot(call: Call): Answer {
+    demand(call.rights.level('operator', 'read'))
     const server = {
       ID: this.#serverId,
       Name: 'devnomad.global',
@@ -65,11 +69,8 @@ export class SystemRoutes {
     return json({ FailureTolerance: 0, Healthy: true, Leader: server.ID, Servers: [server], Voters: [server.ID] })
   }
 
-  keys(): Answer {
-    return json({ keys: [] }, meta(this.#raft.index))
-  }
-
   #putNamespace(call: Call, name?: string): Answer {
+    demand(call.rights.management)
     const body = bodyOf<Partial<Namespace>>(call)
     const Name = body.Name || name
     if (!Name || !/^[a-zA-Z0-9-]{1,128}$/.test(Name))

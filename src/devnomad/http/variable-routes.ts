@@ -1,10 +1,10 @@
-import { formatDuration } from '../../core/duration.ts'
 import type { Raft } from '../raft.ts'
 import { checkAcquire, checkRelease, checkSet, complete, listed, readBody } from '../variables/rules.ts'
-import type { Outcome, Variable } from '../variables/table.ts'
+import type { Outcome, Variable, VariablesView } from '../variables/table.ts'
 import type { Variables } from '../variables/variables.ts'
 import { blocking, page } from './blocking.ts'
-import { atIndex, json, meta, namespaceOf, Refusal, text, TEXT_TYPE, type Answer, type Call } from './exchange.ts'
+import { content, metadata } from './variable-view.ts'
+import { atIndex, demand, json, meta, namespaceOf, Refusal, text, TEXT_TYPE, type Answer, type Call } from './exchange.ts'
 
 /** `/v1/vars` and `/v1/var/…`. Which answers carry which X-Nomad-Index is as recorded, odd as it is: a conflict of a set
  *  has the ModifyIndex of what is there, one of a lock operation has none. */
@@ -24,16 +24,23 @@ export class VariableRoutes {
     const filter = call.query.get('filter')
     const query = blocking(call, ['variables'])
     if (filter !== null) throw new Refusal(400, badFilter)
+    const { rights } = call
     const found = await this.#raft.block(
       query,
       () => ({
-        index: this.#tableIndex(),
-        rows: this.#variables.table.list(namespaceOf(call), call.query.get('prefix') ?? ''),
+        index: this.#view(call).index,
+        // Who may not list a path does not see it: 200 all the same, never 403 (facts §1).
+        rows: this.#view(call)
+          .list(namespaceOf(call), call.query.get('prefix') ?? '')
+          .filter(({ namespace, path }) => rights.variable(namespace, path, 'list', true)),
       }),
       call.signal,
     )
     const { items, next } = page(call, found.rows, (row) => `${row.namespace}.${row.path}`)
-    return json(items.map(metadata), { ...meta(found.index), ...next })
+    return json(
+      items.map((row) => metadata(rights.management ? row : unlocked(row))),
+      { ...meta(found.index), ...next },
+    )
   }
 
   async one(call: Call, path: string): Promise<Answer> {
@@ -53,13 +60,17 @@ export class VariableRoutes {
 
   async #get(call: Call, path: string): Promise<Answer> {
     const query = blocking(call, ['variables'])
+    const { rights } = call
+    demand(rights.variable(namespaceOf(call), path, 'read', true))
     const read = (): { index: number; variable: Variable | undefined } => {
-      const variable = this.#variables.table.get(namespaceOf(call), path)
-      return { index: variable?.modifyIndex ?? this.#tableIndex(), variable }
+      const view = this.#view(call)
+      const variable = view.get(namespaceOf(call), path)
+      return { index: variable?.modifyIndex ?? view.index, variable }
     }
     const { index, variable } = await this.#raft.block(query, read, call.signal)
     if (variable === undefined) return text(404, 'variable not found', meta(index))
-    return json(content(variable), meta(index))
+    // Only the management sees locks (facts §2).
+    return json(content(rights.management ? variable : unlocked(variable)), meta(index))
   }
 
   #write(call: Call, path: string): Answer {
@@ -83,35 +94,41 @@ export class VariableRoutes {
     const body = readBody(call)
     if (Object.keys(body.items ?? {}).length === 0) throw new Refusal(400, 'variable missing required Items object')
     const cas = casOf(call)
-    checkSet(path, body)
     const namespace = body.namespace || namespaceOf(call)
+    mayWrite(call, namespace, path, atIndex(0))
+    checkSet(path, body)
     const lock = body.lock === null ? null : complete(body.lock, this.#newId)
-    return answerSet(this.#variables.table.set({ namespace, path, items: body.items, lock, cas }))
+    return this.#answerSet(call, this.#variables.table.set({ namespace, path, items: body.items, lock, cas }))
   }
 
   #delete(call: Call, path: string): Answer {
     const write = { namespace: namespaceOf(call), path, items: null, lock: null, cas: casOf(call) }
-    return answerSet(this.#variables.table.delete(write))
+    mayWrite(call, write.namespace, path, atIndex(0), 'destroy')
+    return this.#answerSet(call, this.#variables.table.delete(write))
   }
 
   #acquire(call: Call, path: string): Answer {
     const body = readBody(call)
     const lock = complete(body.lock ?? { id: '', ttlMs: 0, delayMs: 0 }, this.#newId)
-    checkAcquire(path, body, lock)
     const namespace = body.namespace || namespaceOf(call)
+    mayWrite(call, namespace, path)
+    checkAcquire(path, body, lock)
     return answerLock(this.#variables.acquire({ namespace, path, items: body.items, lock, cas: undefined }))
   }
 
   #release(call: Call, path: string): Answer {
     const body = readBody(call)
+    const namespace = body.namespace || namespaceOf(call)
+    mayWrite(call, namespace, path)
     checkRelease(path, body)
-    const outcome = this.#variables.release(body.namespace || namespaceOf(call), path, body.lock?.id ?? '')
+    const outcome = this.#variables.release(namespace, path, body.lock?.id ?? '')
     return answerLock(outcome.kind === 'done' ? { ...outcome, variable: withoutItems(outcome.variable) } : outcome)
   }
 
   // Renew reads the namespace of the query alone, unlike all others (facts §1).
   #renew(call: Call, path: string): Answer {
     const lockId = readBody(call).lock?.id ?? ''
+    mayWrite(call, namespaceOf(call), path)
     if (lockId === '') throw new Refusal(500, listed(['missing lock ID']))
     const renewed = this.#variables.renew(namespaceOf(call), path, lockId)
     switch (renewed.kind) {
@@ -126,9 +143,24 @@ export class VariableRoutes {
     }
   }
 
-  // An empty table has index 1, so that a first blocking query does block.
-  #tableIndex(): number {
-    return Math.max(1, this.#raft.tableIndex('variables'))
+  // A token that may write but not read learns from a conflict that there is one, not what is there.
+  #answerSet(call: Call, outcome: Outcome): Answer {
+    switch (outcome.kind) {
+      case 'done':
+        if (outcome.variable === null) return { status: 204, headers: atIndex(outcome.index), body: '' }
+        return json(content(outcome.variable), atIndex(outcome.index))
+      case 'conflict': {
+        const { namespace, path, modifyIndex } = outcome.current
+        const mayRead = call.rights.variable(namespace, path, 'read')
+        return conflict(mayRead ? outcome.current : { ...outcome.current, items: null }, atIndex(modifyIndex))
+      }
+      case 'error':
+        return text(500, outcome.text, atIndex(0))
+    }
+  }
+
+  #view(call: Call): VariablesView {
+    return this.#variables.view(call.past)
   }
 }
 
@@ -142,18 +174,6 @@ function casOf(call: Call): number | undefined {
     throw new Refusal(400, `can not parse cas: strconv.ParseUint: parsing ${JSON.stringify(cas)}: invalid syntax`)
   }
   return Number(cas)
-}
-
-function answerSet(outcome: Outcome): Answer {
-  switch (outcome.kind) {
-    case 'done':
-      if (outcome.variable === null) return { status: 204, headers: atIndex(outcome.index), body: '' }
-      return json(content(outcome.variable), atIndex(outcome.index))
-    case 'conflict':
-      return conflict(outcome.current, atIndex(outcome.current.modifyIndex))
-    case 'error':
-      return text(500, outcome.text, atIndex(0))
-  }
 }
 
 function answerLock(outcome: Outcome): Answer {
@@ -172,22 +192,15 @@ function conflict(current: Variable, headers: Record<string, string>): Answer {
   return { status: 409, headers: { 'Content-Type': TEXT_TYPE, ...headers }, body: JSON.stringify(content(current)) }
 }
 
+function mayWrite(
+  call: Call,
+  namespace: string,
+  path: string,
+  headers: Record<string, string> = {},
+  capability: 'write' | 'destroy' = 'write',
+): void {
+  demand(call.rights.variable(namespace, path, capability), headers)
+}
+
+const unlocked = (variable: Variable): Variable => ({ ...variable, lock: null })
 const withoutItems = (variable: Variable | null): Variable | null => variable && { ...variable, items: null }
-
-function content(variable: Variable): object {
-  return { ...metadata(variable), ...(variable.items && { Items: variable.items }) }
-}
-
-function metadata({ namespace, path, lock, ...variable }: Variable): object {
-  return {
-    Namespace: namespace,
-    Path: path,
-    ...(lock && {
-      Lock: { TTL: formatDuration(lock.ttlMs), LockDelay: formatDuration(lock.delayMs), ID: lock.id },
-    }),
-    CreateIndex: variable.createIndex,
-    CreateTime: variable.createTime,
-    ModifyIndex: variable.modifyIndex,
-    ModifyTime: variable.modifyTime,
-  }
-}

@@ -28,15 +28,35 @@ export interface Write {
   readonly cas: number | undefined
 }
 
+/** Told of every change, with the variable as it is, or was before its deletion. */
+export type VariableWritten = (variable: Variable, index: number, deleted: boolean) => void
+
+/** What reads need of it. */
+export type VariablesView = Pick<VariablesTable, 'get' | 'list' | 'index'>
+
 /** The variables table: what the log's entries do to it. Knows locks as content, not their timers. */
 export class VariablesTable {
-  readonly #rows = new Map<string, Variable>()
+  readonly #rows: Map<string, Variable>
+  readonly #frozenAt: number | undefined
   readonly #raft: Raft
+  readonly #written: VariableWritten
   readonly #wall: () => number
 
-  constructor(raft: Raft, wall: () => number) {
+  constructor(raft: Raft, wall: () => number, written: VariableWritten, from?: VariablesTable) {
+    this.#written = written
+    this.#rows = new Map(from?.rows ?? [])
+    this.#frozenAt = from?.index
     this.#raft = raft
     this.#wall = wall
+  }
+
+  /** Of its last change; an empty table has index 1, so that a first blocking query does block. */
+  get index(): number {
+    return this.#frozenAt ?? Math.max(1, this.#raft.tableIndex('variables'))
+  }
+
+  get rows(): ReadonlyMap<string, Variable> {
+    return this.#rows
   }
 
   get(namespace: string, path: string): Variable | undefined {
@@ -62,7 +82,9 @@ export class VariablesTable {
     if (conflict !== undefined) return conflict
     if (row === undefined) return { kind: 'done', index: this.#raft.commit(), variable: null }
     this.#rows.delete(key(row.namespace, row.path))
-    return { kind: 'done', index: this.#raft.commit('variables'), variable: null }
+    const index = this.#raft.commit('variables')
+    this.#written(row, index, true)
+    return { kind: 'done', index, variable: null }
   }
 
   /** Sets and locks in one; the Items are replaced, and may be none. */
@@ -99,6 +121,7 @@ export class VariablesTable {
     const index = this.#raft.commit('variables')
     const variable = { ...row, lock: null, modifyIndex: index }
     this.#rows.set(key(row.namespace, row.path), variable)
+    this.#written(variable, index, false)
     return { kind: 'done', index, variable }
   }
 
@@ -128,6 +151,7 @@ export class VariablesTable {
       modifyTime: time,
     }
     this.#rows.set(key(write.namespace, write.path), variable)
+    this.#written(variable, index, false)
     return { kind: 'done', index, variable }
   }
 }

@@ -2,7 +2,7 @@ import type { Raft } from '../raft.ts'
 import type { Timers } from '../timers.ts'
 import { LockTimers } from './locks.ts'
 import type { Lock } from './rules.ts'
-import { VariablesTable, type Outcome, type Variable, type Write } from './table.ts'
+import { VariablesTable, type Outcome, type Variable, type VariableWritten, type VariablesView, type Write } from './table.ts'
 
 export type Renewed =
   { readonly kind: 'renewed'; readonly variable: Variable } | { readonly kind: 'missing' | 'unlocked' | 'lost' }
@@ -11,9 +11,12 @@ export type Renewed =
 export class Variables {
   readonly table: VariablesTable
   readonly #locks: LockTimers
+  readonly #copy: () => VariablesTable
+  #past: VariablesTable | undefined
 
-  constructor(raft: Raft, timers: Timers, wall: () => number) {
-    this.table = new VariablesTable(raft, wall)
+  constructor(raft: Raft, timers: Timers, wall: () => number, written: VariableWritten) {
+    this.table = new VariablesTable(raft, wall, written)
+    this.#copy = () => new VariablesTable(raft, wall, written, this.table)
     this.#locks = new LockTimers(timers, ({ namespace, path }) => this.table.expire(namespace, path))
   }
 
@@ -36,6 +39,20 @@ export class Variables {
     const outcome = this.table.release(namespace, path, lockId)
     if (outcome.kind === 'done') this.#locks.released(lockId)
     return outcome
+  }
+
+  /** What a read shows: of the past, from a deposed leader. */
+  view(past: boolean): VariablesView {
+    return past && this.#past !== undefined ? this.#past : this.table
+  }
+
+  /** Keeps what is there now for who reads from a deposed leader. */
+  freeze(): void {
+    this.#past = this.#copy()
+  }
+
+  thaw(): void {
+    this.#past = undefined
   }
 
   leaderLost(): void {
