@@ -12,6 +12,7 @@ Nothing is kept when it ends.
 usage: lockkeeper dev [flags]
 
   --nomad-port PORT      of the simulated Nomad on 127.0.0.1 (4646); 0 takes a free one
+  --nomad-only           without the service: one is started by hand, or several
   --listen HOST:PORT     of the service (LOCKKEEPER_LISTEN, 127.0.0.1:4650)
   --healthy-after TIME   how long a restarted task needs to be healthy (5s)
   --scenario FILE        what happens in the simulated Nomad, and when: a JSON list of steps like
@@ -22,6 +23,7 @@ usage: lockkeeper dev [flags]
 
 const OPTIONS = {
   'nomad-port': { type: 'string', default: '4646' },
+  'nomad-only': { type: 'boolean', default: false },
   listen: { type: 'string' },
   'healthy-after': { type: 'string', default: '5s' },
   scenario: { type: 'string' },
@@ -43,11 +45,11 @@ export const verb: Verb = {
     const start = async () => {
       const listening = await nomad.listen(port)
       nomad.registerJob(sampleJob(values['healthy-after']))
-      const { startReplica } = await import('../server.ts')
       const logTo = { write: (text: string) => stderr.write(text) }
       const of = { ...settings, nomad: { ...settings.nomad, addresses: [listening.address] } }
-      const replica = await startReplica(of, { clock, newId, random, logTo })
-      await show(nomad, listening.address, replica.address, values.json, io)
+      const load = async () => (await import('../server.ts')).startReplica(of, { clock, newId, random, logTo })
+      const replica = values['nomad-only'] ? null : await load()
+      await show(nomad, listening.address, replica?.address ?? null, values.json, io)
       const over = new AbortController()
       const tell = ({ says }: Step, problem?: string) =>
         stderr.write(`scenario: ${says}${problem === undefined ? '' : `: ${problem}`}\n`)
@@ -56,7 +58,7 @@ export const verb: Verb = {
         async close() {
           over.abort()
           await playing
-          await replica.close()
+          await replica?.close()
           await listening.close()
         },
       }
@@ -94,7 +96,7 @@ function sampleJob(healthyAfter: string): JobSpec {
   }
 }
 
-async function show(nomad: DevNomad, nomadAddress: string, address: string, json: boolean, { stdout }: Io): Promise<void> {
+async function show(nomad: DevNomad, nomadAddress: string, address: string | null, json: boolean, { stdout }: Io): Promise<void> {
   const { body } = await nomad.handle({ method: 'GET', path: '/v1/job/web/allocations' })
   const ids = (JSON.parse(body) as { ID: string; Name: string }[])
     .toSorted((a, b) => a.Name.localeCompare(b.Name, 'en', { numeric: true }))
@@ -104,11 +106,11 @@ async function show(nomad: DevNomad, nomadAddress: string, address: string, json
     `lockkeeper run --allocation ${id} -- curl -sX PUT $NOMAD_ADDR/v1/client/allocation/${id}/restart -d '{}'`
   stdout.write(`Nomad (simulated)  ${nomadAddress}, job web, group api, five allocations:
 ${ids.map((id) => `                   ${id}`).join('\n')}
-Lockkeeper         ${address}
+Lockkeeper         ${address ?? 'not started; start it with: lockkeeper serve'}
 
 In another terminal:
 
-  export NOMAD_ADDR=${nomadAddress} LOCKKEEPER_ADDR=${address}
+  export NOMAD_ADDR=${nomadAddress} LOCKKEEPER_ADDR=${address ?? 'http://127.0.0.1:4650'}
 
   ${restart(ids[0] as string)}
   ${restart(ids[1] as string)}
