@@ -96,11 +96,19 @@ function sampleJob(healthyAfter: string): JobSpec {
   }
 }
 
-async function show(nomad: DevNomad, nomadAddress: string, address: string | null, json: boolean, { stdout }: Io): Promise<void> {
-  const { body } = await nomad.handle({ method: 'GET', path: '/v1/job/web/allocations' })
-  const ids = (JSON.parse(body) as { ID: string; Name: string }[])
-    .toSorted((a, b) => a.Name.localeCompare(b.Name, 'en', { numeric: true }))
-    .map(({ ID }) => ID)
+/** The allocations of the sample job, as soon as they are placed. */
+async function placed(nomad: DevNomad, clock: Io['clock']): Promise<string[]> {
+  for (;;) {
+    const { body } = await nomad.handle({ method: 'GET', path: '/v1/job/web/allocations' })
+    const all = JSON.parse(body) as { ID: string; Name: string }[]
+    if (all.length > 0) return all.toSorted((a, b) => a.Name.localeCompare(b.Name, 'en', { numeric: true })).map(({ ID }) => ID)
+    await clock.sleep(50)
+  }
+}
+
+async function show(nomad: DevNomad, nomadAddress: string, address: string | null, json: boolean, io: Io): Promise<void> {
+  const { stdout, clock } = io
+  const ids = await placed(nomad, clock)
   if (json) return stdout.write(`${JSON.stringify({ nomad: nomadAddress, lockkeeper: address, allocations: ids })}\n`)
   const restart = (id: string) =>
     `lockkeeper run --allocation ${id} -- curl -sX PUT $NOMAD_ADDR/v1/client/allocation/${id}/restart -d '{}'`
