@@ -16,6 +16,9 @@ import { undiciSend } from './nomad/transport.ts'
 import { createVariables } from './nomad/variables.ts'
 
 const DEFAULT_LISTEN = '127.0.0.1:4650'
+/** Connections that may wait to be accepted, if the system lets them (somaxconn). With Node's 511 some of a fleet that asks within a
+ *  second are reset. */
+const BACKLOG = 4_096
 
 export interface ReplicaSettings {
   /** `host:port`, `[::1]:4650`, `:4650` for all addresses; port 0 takes a free one. */
@@ -93,7 +96,7 @@ export async function startReplica(settings: ReplicaSettings, io: ReplicaIo = {}
   }
 
   try {
-    await app.listen({ host, port })
+    await app.listen({ host, port, backlog: BACKLOG })
   } catch (error) {
     await Promise.allSettled([app.close(), transport.close()])
     throw error

@@ -72,7 +72,7 @@ export const verb: Verb = {
   },
 }
 
-/** undici is two thirds of our start time: it is loaded when the words are known to be right. */
+/** The client and what it needs are loaded when the words are known to be right. */
 async function runCommand(
   options: { readonly wish: Wish; readonly waitMs: number; readonly killTimeoutMs: number },
   addresses: readonly string[],

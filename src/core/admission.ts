@@ -42,25 +42,30 @@ export interface Plan {
 /** Already-unavailable units first, then priority, then the earliest deadline, then first come. */
 export function inOrder(candidates: readonly Candidate[], state: State, group: GroupView | null): Candidate[] {
   const seenUp = upTest(group)
-  const isUp = (candidate: Candidate) => failureOf(state, candidate) === undefined && seenUp(candidate)
-  return candidates.toSorted(
+  const ranked = candidates.map((candidate) => ({
+    candidate,
+    up: Number(failureOf(state, candidate) === undefined && seenUp(candidate)),
+    deadline: candidate.deadline ?? Infinity,
+  }))
+  ranked.sort(
     (a, b) =>
-      Number(isUp(a)) - Number(isUp(b)) ||
-      b.priority - a.priority ||
-      (a.deadline ?? Infinity) - (b.deadline ?? Infinity) ||
-      order(a.createIndex, b.createIndex),
+      a.up - b.up ||
+      b.candidate.priority - a.candidate.priority ||
+      order(a.deadline, b.deadline) ||
+      order(a.candidate.createIndex, b.candidate.createIndex),
   )
+  return ranked.map(({ candidate }) => candidate)
 }
 
 /** Decides the whole queue at once. `ordered` is from `inOrder`. A candidate that could go but is not ready takes its share of
  *  the budget all the same, so that nobody behind it goes first. */
 export function admit(state: State, ordered: readonly Candidate[], look: Look, policy: Policy, now: number): Plan {
   const isUp = upTest(look.group)
-  const taken = {
-    slots: state.holds.map(({ slot }) => slot),
-    places: unavailable(state, look.group),
-    lastGrantAt: state.lastGrantAt,
-  }
+  const slots = state.holds.map(({ slot }) => slot)
+  let taken = takenBy(unavailable(state, look.group))
+  let { lastGrantAt } = state
+  // No slot gets free again: who comes after that waits for the same reason, and with 1,000 of them that must be cheap.
+  let noSlot: Wait | null = null
   const held = new Map(state.holds.map((hold) => [hold.unit, hold.id]))
   const grants: Plan['grants'][number][] = []
   const waits = new Map<string, Wait>()
@@ -72,16 +77,17 @@ export function admit(state: State, ordered: readonly Candidate[], look: Look, p
     const wait =
       ownHold(candidate, held) ??
       shut(state, failure !== undefined, look, policy) ??
-      tooSoon(taken.lastGrantAt, policy, now) ??
+      tooSoon(lastGrantAt, policy, now) ??
+      (noSlot ??= withoutSlot(slots.length, taken, policy)) ??
       full(candidate, wasUp, taken, look, policy)
     if (wait !== null) {
       waits.set(candidate.id, wait)
       continue
     }
-    const slot = freeSlot(taken.slots, failure?.slot)
-    taken.slots = [...taken.slots, slot]
-    taken.places = new Map([...taken.places, [candidate.place, 'it is next']])
-    taken.lastGrantAt = now
+    const slot = freeSlot(slots, failure?.slot)
+    slots.push(slot)
+    taken = takenBy(new Map([...taken.places, [candidate.place, 'it is next']]))
+    lastGrantAt = now
     held.set(candidate.unit, candidate.id)
     if (candidate.ready) {
       grants.push({ candidate, slot, wasUp })
@@ -138,22 +144,32 @@ function tooSoon(lastGrantAt: number | null, policy: Policy, now: number): Wait 
   return since >= 0 && since < policy.stagger ? { kind: 'too_soon', detail: 'stagger' } : null
 }
 
-function full(
-  candidate: Candidate,
-  isUp: boolean,
-  taken: { readonly slots: readonly number[]; readonly places: ReadonlyMap<string, string> },
-  look: Look,
-  policy: Policy,
-): Wait | null {
+/** The places that are down, and the sentence about them, made once for all who wait. */
+interface Taken {
+  readonly places: ReadonlyMap<string, string>
+  readonly sentence: () => string
+}
+
+function takenBy(places: ReadonlyMap<string, string>): Taken {
+  let text: string | null = null
+  return { places, sentence: () => (text ??= names(places)) }
+}
+
+function withoutSlot(used: number, taken: Taken, policy: Policy): Wait | null {
   const slots = policy.maxParallel === 0 ? MAX_HOLDS : Math.min(policy.maxParallel, MAX_HOLDS)
-  if (taken.slots.length >= slots)
-    return { kind: 'full', detail: `${taken.slots.length} of ${slots} slots are taken: ${names(taken.places)}` }
+  return used < slots ? null : { kind: 'full', detail: `${used} of ${slots} slots are taken: ${taken.sentence()}` }
+}
+
+function full(candidate: Candidate, isUp: boolean, taken: Taken, look: Look, policy: Policy): Wait | null {
   if (look.group === null)
     return { kind: 'full', detail: 'the allocations of the group cannot be read, and unknown is not healthy' }
   if (policy.maxParallel === 0 || !isUp) return null
-  const others = new Map([...taken.places].filter(([place]) => place !== candidate.place))
-  if (others.size < policy.maxUnavailable) return null
-  return { kind: 'full', detail: `${others.size} of at most ${policy.maxUnavailable} are down: ${names(others)}` }
+  const { places } = taken
+  const own = places.has(candidate.place)
+  const others = places.size - Number(own)
+  if (others < policy.maxUnavailable) return null
+  const which = own ? names(new Map([...places].filter(([place]) => place !== candidate.place))) : taken.sentence()
+  return { kind: 'full', detail: `${others} of at most ${policy.maxUnavailable} are down: ${which}` }
 }
 
 function freeSlot(taken: readonly number[], wanted: number | undefined): number {

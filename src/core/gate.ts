@@ -14,6 +14,9 @@ const UNSEEN_MS = 15_000
 /** How long Nomad may take to name a replacement: before that, gone is not gone. */
 export const REPLACEMENT_MS = 10_000
 
+/** A task that the servers did not know of when the hold was granted. */
+const NOT_STARTED: Baseline[string] = { restarts: 0, startedAt: null }
+
 /** What is watched: a hold in `observing`, or a failure that is still open. */
 export interface Watched {
   readonly unit: string
@@ -113,7 +116,8 @@ export function look(
   if (!acted) return { memory: next, verdict: fail('its restart is not to be seen yet') }
   const needed = Math.max(policy.minHealthyTime, LAG_MS)
   const healthyFor = Math.max(0, sight.at - (healthySince ?? sight.at))
-  if (watched.outcome === 'overdue' && !isQuiet(next, watched, sight)) return { memory: next, verdict: fail('its actor may still act') }
+  if (watched.outcome === 'overdue' && !isQuiet(next, watched, sight))
+    return { memory: next, verdict: fail('its actor may still act') }
   if (healthyFor >= needed)
     return { memory: next, verdict: { kind: 'healthy', reason: `healthy for ${Math.floor(healthyFor / 1_000)} s` } }
   return { memory: next, verdict: fail(`healthy for ${Math.floor(healthyFor / 1_000)} of ${needed / 1_000} s`) }
@@ -186,11 +190,11 @@ function actIsVisible(watched: Watched, allocation: Allocation): boolean {
 }
 
 function hasMoved(watched: Watched, allocation: Allocation): boolean {
-  const tasks = watched.task === null ? Object.keys(watched.baseline) : [watched.task]
+  const tasks = watched.task === null ? Object.keys(allocation.tasks) : [watched.task]
   return tasks.some((task) => {
-    const before = watched.baseline[task]
+    const before = watched.baseline[task] ?? NOT_STARTED
     const now = allocation.tasks[task]
-    if (before === undefined || now === undefined) return false
+    if (now === undefined) return false
     return now.restarts > before.restarts && (now.startedAt ?? 0) > (before.startedAt ?? 0)
   })
 }

@@ -6,7 +6,7 @@ import type { State } from '../core/state.ts'
 import { acquireLease, type LeaseDeps } from './lease.ts'
 import type { Paths } from './paths.ts'
 import type { VariableMeta } from './ports.ts'
-import { EMPTY_QUEUE, withEntry, withList, withoutEntry, type Entry, type Queue } from './queue.ts'
+import { dropEntry, emptyQueue, putEntry, withList, type Entry, type Queue } from './queue.ts'
 import { readRequest, requestItems } from './records.ts'
 import type { Replica } from './replica.ts'
 import { isBehind, requestOf, waiterId, type Waiter, type WaitingRoom } from './waiting-room.ts'
@@ -20,7 +20,7 @@ const LEASES_AHEAD = 4
 /** Before something that failed is tried again. */
 const RETRY_MS = 500
 /** How many variables one scope writes or reads at a time. */
-const BATCH = 16
+const AT_A_TIME = 16
 
 export interface ChoreDeps extends LeaseDeps {
   readonly paths: Paths
@@ -36,9 +36,9 @@ export class Chores {
   readonly #wake: () => void
   readonly #running = new Map<string, Promise<void>>()
   readonly #orphans = new Map<string, number>()
-  /** By token: what was granted elsewhere, and the index that told. */
+  /** By token: what was granted elsewhere, and the index of the list that had it last. */
   readonly #consumed = new Map<number, { readonly entry: Entry; readonly at: number }>()
-  #queue = EMPTY_QUEUE
+  #queue = emptyQueue()
 
   constructor(deps: ChoreDeps, scope: Scope, room: WaitingRoom, wake: () => void) {
     this.#deps = deps
@@ -60,7 +60,7 @@ export class Chores {
   consume({ holds, transitions }: State, index: number): void {
     for (const [token, { entry, at }] of this.#consumed) {
       const isBack = transitions.some((one) => one.kind === 'taken_back' && one.token === token)
-      if (isBack && this.#queue.index <= at) this.#queue = withEntry(this.#queue, entry)
+      if (isBack && this.#queue.index === at) putEntry(this.#queue, entry)
       if (isBack || this.#queue.index > at) this.#consumed.delete(token)
     }
     for (const { unit, key, request, token } of holds) {
@@ -68,8 +68,8 @@ export class Chores {
       const entry = this.#queue.entries.get(path)
       const isOurs = this.#room.get(waiterId({ unit, key })) !== null
       if (entry === undefined || entry.modifyIndex !== request || isOurs) continue
-      this.#queue = withoutEntry(this.#queue, path, index)
-      this.#consumed.set(token, { entry, at: index })
+      dropEntry(this.#queue, path, index)
+      this.#consumed.set(token, { entry, at: this.#queue.index })
     }
   }
 
@@ -126,29 +126,32 @@ export class Chores {
       this.startOver(waiter)
     }
     if (request === null) return
-    this.#queue = withoutEntry(this.#queue, request.path, Infinity)
-    this.run(`remove ${request.path}`, () => this.#remove(request))
+    dropEntry(this.#queue, request.path, Infinity)
+    // By its index: one of an older request at this path may still be under way.
+    this.run(`remove ${request.path} ${request.modifyIndex}`, () => this.#remove(request), true)
   }
 
   startOver(waiter: Waiter): void {
     const lease = this.#room.startOver(waiter)
-    if (lease !== null) this.run(`end ${lease.path}`, () => lease.end())
+    if (lease !== null) this.run(`end ${lease.path}`, () => lease.end(), true)
   }
 
   /** Something beside the turns. A failure is logged, and tried again by a turn after a while: what fails at once, as everything
-   *  does that is begun while we shut down, would wake the next turn for ever. */
-  run(name: string, work: () => Promise<void>): void {
+   *  does that is begun while we shut down, would wake the next turn for ever. `quiet`: no decision depends on its success. */
+  run(name: string, work: () => Promise<void>, quiet = false): void {
     if (this.#running.has(name)) return
     const { signal, log, clock } = this.#deps
+    let wakes = !quiet
     const done = work()
       .catch(async (error: unknown) => {
+        wakes = true
         if (signal.aborted) return
         log.warn({ chore: name.split(' ')[0], error: String(error) }, 'not done; it will be tried again')
         await clock.sleep(RETRY_MS, signal).catch(() => undefined)
       })
       .finally(() => {
         this.#running.delete(name)
-        if (!signal.aborted) this.#wake()
+        if (wakes && !signal.aborted) this.#wake()
       })
     this.#running.set(name, done)
   }
@@ -161,7 +164,12 @@ export class Chores {
   #each<T>(name: string, items: readonly T[], work: (item: T) => Promise<void>): void {
     if (items.length === 0) return
     this.run(name, async () => {
-      for (let from = 0; from < items.length; from += BATCH) await Promise.all(items.slice(from, from + BATCH).map(work))
+      const left = items.values()
+      const worker = async () => {
+        for (const item of left) await work(item)
+      }
+      const ended = await Promise.allSettled(Array.from({ length: AT_A_TIME }, worker))
+      for (const one of ended) if (one.status === 'rejected') throw one.reason
     })
   }
 
@@ -199,8 +207,8 @@ export class Chores {
 
   async #read(path: string): Promise<void> {
     const { variable, index } = await this.#deps.variables.get(path, undefined, this.#deps.signal)
-    if (variable === null) this.#queue = withoutEntry(this.#queue, path, index)
-    else this.#queue = withEntry(this.#queue, { ...variable, record: readRequest(variable.items) })
+    if (variable === null) dropEntry(this.#queue, path, index)
+    else putEntry(this.#queue, { ...variable, record: readRequest(variable.items) })
   }
 
   async #remove(entry: Entry): Promise<void> {
@@ -209,15 +217,20 @@ export class Chores {
       .remove(entry.path, entry.modifyIndex, this.#deps.signal)
       .catch((error: unknown) => {
         // Whether it is gone, the next list tells.
-        this.#queue = withoutEntry(this.#queue, entry.path, this.#queue.index)
+        dropEntry(this.#queue, entry.path, this.#queue.index)
         throw error
       })
-    if (removed.kind === 'conflict' && removed.current !== null) return await this.#read(entry.path)
-    this.#queue = withoutEntry(this.#queue, entry.path, removed.kind === 'removed' ? removed.index : this.#queue.index)
+    if (removed.kind === 'conflict' && removed.current !== null) {
+      await this.#read(entry.path)
+      return this.#wake()
+    }
+    dropEntry(this.#queue, entry.path, removed.kind === 'removed' ? removed.index : this.#queue.index)
   }
 
   /** Puts the waiter's request. Its CreateIndex, and so its place, stays when it is there already. */
   async #store(waiter: Waiter): Promise<void> {
+    // Many are stored one after another: this one may have been told meanwhile.
+    if (!this.#room.has(waiter)) return
     const { variables, replica, clock, signal } = this.#deps
     const { actor: _, ...asked } = waiter.ask
     const there = this.#queue.entries.get(waiter.path)
@@ -225,7 +238,7 @@ export class Chores {
     const put = await variables.put(waiter.path, requestItems(record), there?.modifyIndex ?? 0, signal)
     if (put.kind === 'conflict') return await this.#read(waiter.path)
     const entry = { path: waiter.path, createIndex: put.createIndex, modifyIndex: put.index, record }
-    this.#queue = withEntry(this.#queue, entry)
+    putEntry(this.#queue, entry)
     if (!this.#room.has(waiter)) await this.#remove(entry)
   }
 

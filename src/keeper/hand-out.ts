@@ -63,7 +63,9 @@ export class HandOut {
 
   /** After the commit, before anybody is told: the operator locks and the budget are looked at again. */
   async #confirm(waiter: Waiter, hold: Hold, committed: State, index: number): Promise<void> {
-    const why = await this.#whyNot(hold, committed, index).catch((error: unknown) => `it could not be confirmed: ${String(error)}`)
+    const why = await this.#whyNot(hold, committed, index).catch(
+      (error: unknown) => `it could not be confirmed: ${String(error)}`,
+    )
     if (why === null && waiter.lease?.valid() === true && this.#tell(waiter, hold)) return
     this.#deps.meter.count('grants_taken_back')
     const reason = why ?? 'its asker has gone'

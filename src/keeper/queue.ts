@@ -16,13 +16,20 @@ export interface Queue {
   /** Monotonic time at which the newest list was asked for. */
   readonly at: number
   readonly entries: ReadonlyMap<string, Entry>
-  /** What we removed, with an index at which it was gone: an older list still shows it. */
-  readonly removed: ReadonlyMap<string, number>
 }
-export const EMPTY_QUEUE: Queue = { index: 0, at: -Infinity, entries: new Map(), removed: new Map() }
+/** The queue as its owner keeps it. Changed in place: a copy for each of ten thousand requests would be most of the work. */
+export interface OwnQueue extends Queue {
+  readonly entries: Map<string, Entry>
+  /** What we removed, with an index at which it was gone: an older list still shows it. */
+  readonly removed: Map<string, number>
+}
+
+export function emptyQueue(): OwnQueue {
+  return { index: 0, at: -Infinity, entries: new Map(), removed: new Map() }
+}
 
 /** The queue as a list shows it. What we wrote or removed after that list was made stays as it is. */
-export function withList(queue: Queue, folder: string, index: number, at: number, metas: Iterable<VariableMeta>): Queue {
+export function withList(queue: OwnQueue, folder: string, index: number, at: number, metas: Iterable<VariableMeta>): OwnQueue {
   const entries = new Map([...queue.entries].filter(([, { modifyIndex }]) => modifyIndex > index))
   for (const meta of metas) {
     // A component's requests lie one folder deeper.
@@ -35,14 +42,12 @@ export function withList(queue: Queue, folder: string, index: number, at: number
   return { index: Math.max(index, queue.index), at: Math.max(at, queue.at), entries, removed }
 }
 
-export function withEntry(queue: Queue, entry: Entry): Queue {
-  const removed = new Map(queue.removed)
-  removed.delete(entry.path)
-  return { ...queue, entries: new Map([...queue.entries, [entry.path, entry]]), removed }
+export function putEntry(queue: OwnQueue, entry: Entry): void {
+  queue.removed.delete(entry.path)
+  queue.entries.set(entry.path, entry)
 }
 
-export function withoutEntry(queue: Queue, path: string, goneAt: number): Queue {
-  const entries = new Map(queue.entries)
-  entries.delete(path)
-  return { ...queue, entries, removed: new Map([...queue.removed, [path, goneAt]]) }
+export function dropEntry(queue: OwnQueue, path: string, goneAt: number): void {
+  queue.entries.delete(path)
+  queue.removed.set(path, goneAt)
 }

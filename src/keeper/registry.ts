@@ -43,7 +43,7 @@ export class Registry {
   }
 
   get waiting(): number {
-    return this.all().reduce((sum, { room }) => sum + room.all().length, 0)
+    return this.all().reduce((sum, { room }) => sum + room.size, 0)
   }
 
   all(): Semaphore[] {
@@ -182,7 +182,7 @@ export class Registry {
 
   /** Somebody waits here, and another replica may end the hold before it: the semaphore is read as it changes. */
   #follow(path: string, running: Running, signal: AbortSignal): void {
-    const waits = () => running.semaphore.room.all().length > 0
+    const waits = () => running.semaphore.room.size > 0
     if (this.#followed.has(path) || this.#followed.size >= MAX_FOLLOWED || !waits()) return
     this.#followed.add(path)
     const { variables, clock } = this.#deps

@@ -20,6 +20,9 @@ import { WaitingRoom, requestOf, type Waiter } from './waiting-room.ts'
 const LOOK_MS = 1_500
 const TICK_MS = 1_000
 const RETRY_MS = 500
+/** With thousands of waiters a decision takes a while: then at most a third of the time goes into decisions. */
+const SLOW_MS = 4
+const PAUSE_FACTOR = 2
 
 export class Semaphore {
   readonly scope: Scope
@@ -69,7 +72,7 @@ export class Semaphore {
   get isIdle(): boolean {
     const state = this.#stored?.state
     const quiet = state !== undefined && ('unreadable' in state || (state.holds.length === 0 && state.failures.length === 0))
-    return quiet && this.room.all().length === 0 && this.chores.queue.entries.size === 0 && this.#changes.size === 0
+    return quiet && this.room.size === 0 && this.chores.queue.entries.size === 0 && this.#changes.size === 0
   }
 
   wake(): void {
@@ -109,7 +112,8 @@ export class Semaphore {
       await this.#alarm.sleep(this.#nextTick(), signal)
       if (signal.aborted) break
       try {
-        await this.#turn(signal)
+        const busyMs = await this.#turn(signal)
+        if (busyMs >= SLOW_MS) await clock.sleep(PAUSE_FACTOR * busyMs, signal)
       } catch (error) {
         if (signal.aborted) break
         log.warn({ scope: this.scope, error: String(error) }, 'a turn failed; it is tried again')
@@ -136,32 +140,42 @@ export class Semaphore {
   }
 
   #nextTick(): number {
-    const waiting = this.room.all().length > 0 || this.chores.queue.entries.size > 0
+    const waiting = this.room.size > 0 || this.chores.queue.entries.size > 0
     return (isGroupScope(this.scope) && waiting) || this.chores.isRestless ? TICK_MS : 30 * TICK_MS
   }
 
-  /** One step: what is known, what is wanted, one write. */
-  async #turn(signal: AbortSignal): Promise<void> {
+  /** One step: what is known, what is wanted, one write. Answers with how long it decided, in milliseconds. */
+  async #turn(signal: AbortSignal): Promise<number> {
+    const { clock } = this.#deps
     const stored = this.#stored ?? (await this.#read(signal))
     if ('unreadable' in stored.state) return this.#refuse(stored.state.unreadable)
+    const begunAt = clock.now()
     this.chores.consume(stored.state, stored.index)
     this.#dismiss()
     const { policy } = this.policy
-    const now = this.#deps.clock.wall()
+    const now = clock.wall()
     const changes = this.#changes.apply(stored.state, stored.at, policy, now)
     if (changes.unproved) {
       this.#stored = null
-      return this.wake()
+      return this.#again()
     }
     const { ordered, plan } = this.#decide(changes.state, policy, now)
     const state = this.#withGrants(changes.state, plan, now)
+    const writingAt = clock.now()
     const index = await this.#write(stored, state, signal)
-    if (index === null) return this.wake()
+    if (index === null) return this.#again()
+    const writtenAt = clock.now()
     changes.settle(state, index)
     this.room.explain(ordered, plan, state.holds)
     this.#handOut.start(state, index)
     this.chores.start(ordered, plan, policy.maxParallel === 0 ? MAX_HOLDS : policy.maxParallel, (this.#stored ?? stored).at)
-    this.#refreshLook(this.room.all().length > 0)
+    this.#refreshLook(this.room.size > 0)
+    return clock.now() - writtenAt + writingAt - begunAt
+  }
+
+  #again(): number {
+    this.wake()
+    return 0
   }
 
   /** The grants of the plan, as long as the state with them can be stored. */
@@ -270,11 +284,12 @@ export class Semaphore {
     return this.#stored as unknown as Stored
   }
 
-  #refuse(why: string): void {
+  #refuse(why: string): number {
     const text = `the variable ${this.#path} cannot be used: ${why}. It is left as it is and the semaphore stays shut; mend or remove it`
     const problem = new Problem('state_unreadable', text)
     this.#changes.fail(problem)
     for (const waiter of this.room.all()) this.room.tell(waiter, problem)
+    return 0
   }
 
   #refreshLook(needed: boolean): void {

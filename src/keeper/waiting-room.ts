@@ -51,6 +51,9 @@ export class WaitingRoom {
     this.#newId = newId
   }
 
+  get size(): number {
+    return this.#waiters.size
+  }
   all(): Waiter[] {
     return [...this.#waiters.values()]
   }
@@ -185,7 +188,7 @@ export class WaitingRoom {
 
 /** The same for the same asking process and unit, and different from every path. */
 export function waiterId({ unit, key }: { readonly unit: string; readonly key: string }): string {
-  return JSON.stringify([unit, key])
+  return `${unit.length} ${unit} ${key}`
 }
 
 /** The waiter's own stored request; null: it has none, or another process of the unit has the place. */

@@ -1,4 +1,5 @@
-import { Agent, request } from 'undici'
+import http, { type Agent } from 'node:http'
+import type { Socket } from 'node:net'
 import { Problem } from '../core/errors.ts'
 import type { Clock } from '../keeper/ports.ts'
 import { problemOf, retryAfterMs } from './answers.ts'
@@ -29,10 +30,10 @@ const CONNECT_MS = 2_000
 /** What a replica answers when another one may do better. */
 const MOVE = new Set([502, 503, 504])
 
-/** The service over HTTP/1.1. Bodies are never put into an error: they hold the lease. */
+/** The service over HTTP/1.1. Bodies are never put into an error: they hold the lease. Node's own client: undici alone would take
+ *  longer to load than all the rest of a shim. */
 export function createServiceClient(addresses: readonly string[], clock: Clock): ServiceClient {
-  // None of undici's own timeouts but that of the connect: they are coarse, and a long poll outlasts them.
-  const agent = new Agent({ allowH2: false, headersTimeout: 0, bodyTimeout: 0, connect: { timeout: CONNECT_MS, allowH2: false } })
+  const agents = new Map<string, Agent>()
   /** The address that worked last. */
   let current = 0
 
@@ -60,34 +61,44 @@ export function createServiceClient(addresses: readonly string[], clock: Clock):
   }
 
   async function exchange(address: string, { method, path, body }: ServiceCall, signal: AbortSignal): Promise<ServiceAnswer> {
+    const url = new URL(`${address}${path}`)
+    const { Agent, request } = url.protocol === 'https:' ? await import('node:https') : http
+    const agent = agents.get(url.protocol) ?? new Agent({ keepAlive: true })
+    agents.set(url.protocol, agent)
     const headers = { accept: 'application/json', ...(body === undefined ? {} : { 'content-type': 'application/json' }) }
-    const sent = body === undefined ? {} : { body: JSON.stringify(body) }
-    const answered = request(`${address}${path}`, { dispatcher: agent, method, headers, signal, ...sent }).then(
-      async (response) => {
-        const text = await response.body.text()
-        const after = response.headers['retry-after']
-        return { status: response.statusCode, body: parsed(text), retryAfterMs: retryAfterMs(after) }
-      },
-    )
-    return await unlessAborted(signal, answered)
+    return await new Promise((resolve, reject) => {
+      // When the signal aborts its error comes here, and the connection is closed.
+      const fail = (error: Error) => reject(signal.aborted ? signal.reason : error)
+      const sent = request(url, { agent, method, headers, signal })
+      sent.once('socket', (socket) => boundConnect(socket, (error) => sent.destroy(error)))
+      sent.once('error', fail)
+      sent.once('response', (response) => {
+        const texts: string[] = []
+        response.setEncoding('utf8').on('data', (text: string) => texts.push(text))
+        // One that breaks off in the middle is an error, too.
+        response.once('error', fail)
+        response.once('end', () => {
+          const { statusCode = 0, headers: received } = response
+          resolve({ status: statusCode, body: parsed(texts.join('')), retryAfterMs: retryAfterMs(received['retry-after']) })
+        })
+      })
+      sent.end(body === undefined ? undefined : JSON.stringify(body))
+    })
   }
 
-  return { call, close: () => agent.destroy() }
+  async function close(): Promise<void> {
+    for (const agent of agents.values()) agent.destroy()
+  }
+
+  return { call, close }
 }
 
-/** undici looks at the signal of a call that waits for its connection only when it has one (measured). */
-async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  let stop = () => {}
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(signal.reason)
-    if (signal.aborted) stop()
-    else signal.addEventListener('abort', stop, { once: true })
-  })
-  try {
-    return await Promise.race([work, aborted])
-  } finally {
-    signal.removeEventListener('abort', stop)
-  }
+/** An address where nothing answers at all is left soon. Once connected, a long poll may be silent for as long as it likes. */
+function boundConnect(socket: Socket, fail: (error: Error) => void): void {
+  if (!socket.connecting) return
+  const late = () => fail(new Error(`no connection within ${CONNECT_MS} ms`))
+  socket.setTimeout(CONNECT_MS, late)
+  socket.once('connect', () => socket.setTimeout(0, late))
 }
 
 /** The error of JSON.parse quotes the text, and that may hold a lease: it is dropped. */

@@ -1,4 +1,4 @@
-// Room shim: what runs beside a workload and asks before it acts. It starts fast: core, the Clock and undici, nothing of the
+// Room shim: what runs beside a workload and asks before it acts. It starts fast: core, the Clock and Node's own HTTP, nothing of the
 // server. Time, chance, signals and the right to send them come in from outside.
 // This file: what a shim tells while it works. Texts and JSON are made of these elsewhere.
 import type { WaitKind } from '../core/errors.ts'

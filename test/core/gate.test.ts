@@ -93,6 +93,13 @@ describe('a hold after a restart', () => {
     expect([second, kind]).toEqual([32, 'healthy'])
   })
 
+  it('is over also when the unit had not started yet as it was granted', () => {
+    const watched = watchedOf({ wasUp: false, baseline: {} })
+    expect(watch({ seen: () => ({ allocation: restarted() }), watched, from: 1 })).toMatchObject({ second: 11, kind: 'healthy' })
+    const started = () => ({ allocation: restarted(0, 0) })
+    expect(watch({ seen: started, watched, from: 1, until: 200 }).kind).toBe('watch')
+  })
+
   it('is not over while an overdue actor may still act, although a crash has moved the baseline', () => {
     const watched = watchedOf({ outcome: 'overdue' })
     expect(watch({ seen: () => ({ allocation: restarted() }), watched, from: 1 })).toMatchObject({ second: 61, kind: 'healthy' })

@@ -140,3 +140,14 @@ it('a release says how the act ended', async () => {
     { method: 'POST', url: '/v1/holds/h%2F1/release', body: { lease: LEASE, outcome: 'abandoned' } },
   ])
 })
+
+it('an answer that breaks off in the middle is none', async () => {
+  stub.renew = () => ({ status: 200, body: '{"phase":"acting"}', cutOff: true })
+  await service.renew('h-1', LEASE, 3_000, never)
+  expect(other.of('renew')).toEqual([{ lease: LEASE }])
+})
+
+it('calls one after another share a connection', async () => {
+  for (let nth = 0; nth < 3; nth++) await service.renew('h-1', LEASE, 3_000, never)
+  expect(stub.connections).toBe(1)
+})

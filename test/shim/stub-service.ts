@@ -7,8 +7,9 @@ export interface Received {
   readonly url: string
   readonly body: Readonly<Record<string, unknown>>
 }
-/** `null`: no answer, until the caller goes. `broken`: the connection breaks. */
-export type StubAnswer = { readonly status: number; readonly body: unknown; readonly type?: string } | null | 'broken'
+/** `null`: no answer, until the caller goes. `broken`: the connection breaks; `cutOff`: in the middle of the answer. */
+export type StubAnswer =
+  { readonly status: number; readonly body: unknown; readonly type?: string; readonly cutOff?: boolean } | null | 'broken'
 
 export const LEASE = 'c0ffee00-secret'
 
@@ -17,6 +18,7 @@ export class StubService {
   readonly received: Received[] = []
   /** Calls whose connection the caller closed before it was answered. */
   closed = 0
+  connections = 0
   ask: () => StubAnswer = () => ({ status: 201, body: grant() })
   renew: () => StubAnswer = () => ({ status: 200, body: { phase: 'acting', valid_for: '15s' } })
   release: () => StubAnswer = () => ({ status: 200, body: { phase: 'observing' } })
@@ -26,6 +28,7 @@ export class StubService {
   address = ''
 
   async listen(): Promise<this> {
+    this.#server.on('connection', () => this.connections++)
     await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
     this.address = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
     return this
@@ -62,7 +65,9 @@ export class StubService {
     if (answer === 'broken') request.socket.destroy()
     else if (answer !== null) {
       response.writeHead(answer.status, { 'content-type': answer.type ?? 'application/json' })
-      response.end(typeof answer.body === 'string' ? answer.body : JSON.stringify(answer.body))
+      const body = typeof answer.body === 'string' ? answer.body : JSON.stringify(answer.body)
+      if (answer.cutOff === true) response.write(body, () => request.socket.destroy())
+      else response.end(body)
     }
   }
 

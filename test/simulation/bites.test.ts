@@ -1,0 +1,111 @@
+// The proof that the checks bite: with each of these deliberate faults the simulation finds the promise that it breaks.
+import { describe, expect, it } from 'vitest'
+import { simulate, type SimulationOptions } from './simulation.ts'
+import { answers, frozen, hidden, holds, losesSight, ONE_LOCK_ID, shuffled, states, writes } from './tampering.ts'
+
+type Row = readonly [invariant: string, fault: string, options: () => Partial<SimulationOptions>]
+
+interface JobAnswer {
+  readonly TaskGroups: { Update: Record<string, unknown>; Meta: Record<string, unknown> }[]
+}
+const generous = (job: JobAnswer) => ({
+  ...job,
+  TaskGroups: job.TaskGroups.map((group) => ({
+    ...group,
+    Update: { ...group.Update, MaxParallel: 6 },
+    Meta: { ...group.Meta, lockkeeper_max_unavailable: '6' },
+  })),
+})
+const tight = { maxParallel: 1, maxUnavailable: 1 }
+
+const ROWS: readonly Row[] = [
+  ['max_parallel', 'a replica reads another policy', () => ({ knobs: tight, tamper: answers(/^\/v1\/job\/web\?/, generous) })],
+  ['tokens rise', 'tokens begin anew', () => ({ tamper: holds(() => ({ token: 1 })) })],
+  [
+    'slots unique',
+    'every hold gets the first slot',
+    () => ({ knobs: { maxParallel: 3, maxUnavailable: 3 }, tamper: holds(() => ({ slot: 0 })) }),
+  ],
+  [
+    'operator locks',
+    'no list shows an operator lock',
+    () => ({ tamper: hidden((path) => /\/locks($|\/(?!~sentinel))/.test(path)) }),
+  ],
+  [
+    'act in time',
+    'shims do not look at their deadline',
+    () => ({ plan: { careful: false, course: 'acts', thinkMs: 12_000 }, everyMs: 2_000 }),
+  ],
+  ['lost means lost', 'no list shows a lease', () => ({ tamper: hidden((path) => path.startsWith('lockkeeper/leases/0')) })],
+  [
+    'healthy when healthy',
+    'every check passes',
+    () => ({
+      scenery: { checks: true, healthyAfterMs: 14_000, minHealthyTime: 3, healthyDeadline: 120 },
+      tamper: answers<Record<string, object>>(/\/checks\?/, (checks) =>
+        Object.fromEntries(Object.entries(checks).map(([id, check]) => [id, { ...check, Status: 'success', Timestamp: 4e9 }])),
+      ),
+    }),
+  ],
+  ['unchanged when unchanged', 'restarts are not seen', () => ({ plan: { course: 'dies in the act' }, tamper: frozen() })],
+  [
+    'gone when gone',
+    'allocations are not seen for a while',
+    () => ({ plan: { course: 'dies early', thinkMs: 1 }, tamper: losesSight() }),
+  ],
+  [
+    'max_unavailable',
+    'everything always looks up',
+    () => ({ knobs: { maxParallel: 3, maxUnavailable: 1 }, tamper: frozen(), everyMs: 2_000 }),
+  ],
+  [
+    'a gate must pass',
+    'released is over',
+    () => ({ tamper: states(({ holds: all }) => ({ holds: all.filter(({ phase }) => phase === 'acting') })) }),
+  ],
+  ['lock IDs used once', 'all leases have one lock ID', () => ({ tamper: ONE_LOCK_ID })],
+  [
+    'no Lock in a plain set',
+    'a state is written with a lock',
+    () => ({
+      tamper: writes('semaphores', (request) => ({
+        ...request,
+        body: JSON.stringify({ ...(JSON.parse(request.body as string) as object), Lock: { ID: 'x' } }),
+      })),
+    }),
+  ],
+  [
+    'writes are check-and-set',
+    'a write does not name what it replaces',
+    () => ({ tamper: writes('semaphores', (request) => ({ ...request, path: request.path.replace(/cas=\d+/, 'cas=') })) }),
+  ],
+  [
+    'nobody is lost',
+    'no grant is ever committed',
+    () => ({ tamper: writes('semaphores', (request) => ({ ...request, path: request.path.replace(/cas=\d+/, 'cas=999999') })) }),
+  ],
+  [
+    'first come, first served',
+    'the queue is seen in another order',
+    () => ({
+      knobs: tight,
+      scenery: { shims: 8, components: [undefined], priorities: false },
+      plan: { thinkMs: 3_000, course: 'acts' },
+      tamper: shuffled(),
+    }),
+  ],
+]
+
+describe('the simulation finds it when', () => {
+  it.each(ROWS.map(([invariant, fault, options]) => ({ invariant, fault, options })))(
+    '$fault',
+    async ({ invariant, options }) => {
+      const found: string[] = []
+      for (let seed = 1; seed <= 25 && !found.includes(invariant); seed++) {
+        const { violation } = await simulate({ seed, steps: 2_500, ...options() })
+        if (violation !== null) found.push(violation.invariant)
+      }
+      expect(found).toContain(invariant)
+    },
+  )
+})

@@ -1,0 +1,228 @@
+import { DevNomad } from '../../src/devnomad/devnomad.ts'
+import type { Log } from '../../src/keeper/ports.ts'
+import { sequentialIds } from '../support/sequential-ids.ts'
+import type { Chance } from './chance.ts'
+import { Host } from './host.ts'
+import type { Act } from './ledger.ts'
+import { Monitor } from './monitor.ts'
+import { Network } from './network.ts'
+import { linkToNomad, type LinkDeps, type Tamper } from './nomad-link.ts'
+import { SimulatedReplica } from './replica.ts'
+import { jobOf, policyOf, JOB, type Knobs, type Scenery } from './scenery.ts'
+import { linkToService } from './service-link.ts'
+import { SimulatedShim, type Plan } from './shim.ts'
+import { Tap } from './tap.ts'
+import { Timeline } from './timeline.ts'
+import { Truth } from './truth.ts'
+import type { Wish } from '../../src/shim/service.ts'
+
+export interface ClusterOptions {
+  readonly scenery: Scenery
+  readonly chance: Chance
+  readonly tamper: Tamper
+  readonly knobs: Partial<Knobs>
+  readonly trace: (text: string) => void
+}
+
+/** A whole cluster on one timeline: Nomad with its workloads, replicas, shims, and the monitor that watches them all. */
+export class Cluster {
+  readonly timeline = new Timeline()
+  readonly scenery: Scenery
+  readonly nomad: DevNomad
+  readonly truth: Truth
+  readonly monitor: Monitor
+  readonly network: Network
+  readonly operator: ReturnType<typeof linkToNomad>
+  readonly stale = { probability: 0, ms: 3_000 }
+  replicas: SimulatedReplica[] = []
+  shims: SimulatedShim[] = []
+  knobs: Knobs
+  /** How often what was logged as a warning or an error. */
+  readonly warnings = new Map<string, number>()
+  steps = 0
+  readonly #chance: Chance
+  readonly #link: LinkDeps
+  readonly #tap: Tap
+  readonly #newId = sequentialIds()
+  readonly #trace: (text: string) => void
+  /** By node: until when the servers may not have heard of it. */
+  readonly #trouble = new Map<string, number>()
+  #timers = 0
+  #names = 0
+
+  constructor({ scenery, chance, tamper, trace, knobs }: ClusterOptions) {
+    const { timeline } = this
+    this.scenery = scenery
+    this.#chance = chance
+    this.#trace = (text) => trace(`${(timeline.now() / 1_000).toFixed(3)} ${text}`)
+    const host = new Host('nomad', timeline)
+    this.nomad = new DevNomad({ clock: host.clock, newId: sequentialIds(), nodes: scenery.nodes, lagMs: scenery.lagMs })
+    this.truth = new Truth(this.nomad, () => timeline.now())
+    this.monitor = new Monitor({
+      truth: this.truth,
+      lagMs: scenery.lagMs,
+      system: scenery.type === 'system',
+      now: () => timeline.now(),
+      askNomad: (path) => this.nomad.handle({ method: 'GET', path }),
+      trouble: (node) => Math.max(this.#trouble.get(node) ?? 0, this.#trouble.get('leader') ?? 0),
+      trace: this.#trace,
+    })
+    const tap = new Tap(
+      this.nomad,
+      () => timeline.now(),
+      (request, by) => this.monitor.requested(request, by),
+    )
+    this.#tap = tap
+    this.network = new Network(timeline, chance.fork(), () => this.steps++)
+    this.#link = {
+      timeline,
+      network: this.network,
+      chance: chance.fork(),
+      tap,
+      tamper,
+      sent: (request) => this.monitor.sent(request),
+      stale: this.stale,
+    }
+    const noTamper = { ...this.#link, tamper: {}, stale: { probability: 0, ms: 0 } }
+    this.operator = linkToNomad(new Host('operator', timeline), noTamper)
+    this.knobs = { maxParallel: chance.pick([1, 1, 1, 2, 3]), maxUnavailable: chance.pick([1, 1, 2, 3]), version: 1, ...knobs }
+    this.register(this.knobs)
+  }
+
+  register(knobs: Knobs): void {
+    this.knobs = knobs
+    this.monitor.policies.set(JOB, this.timeline.now(), policyOf(this.scenery, knobs))
+    this.nomad.registerJob(jobOf(this.scenery, knobs))
+    this.#trace(`the job is registered: ${JSON.stringify(knobs)}`)
+  }
+
+  /** The servers do not hear of this node (or of any, `leader`) until then. */
+  troubled(node: string, untilMs: number): void {
+    this.#trouble.set(node, Math.max(this.#trouble.get(node) ?? 0, untilMs))
+  }
+
+  startReplica(): SimulatedReplica {
+    const name = `replica-${++this.#names}`
+    const { leaseTtlMs } = this.scenery
+    const replica = new SimulatedReplica(name, {
+      ...this.#link,
+      newId: this.#newId,
+      leaseTtlMs,
+      log: this.#log(name),
+      told: (told) => this.monitor.told(told),
+      woken: (what) => this.#woken(what),
+    })
+    this.replicas.push(replica)
+    this.#trace(`${name} starts`)
+    return replica
+  }
+
+  startShim(wish: Wish, plan: Plan): SimulatedShim {
+    const name = `shim-${++this.#names}`
+    const host = new Host(name, this.timeline, (what) => this.#woken(what))
+    const { leaseTtlMs } = this.scenery
+    const renewed = new Map<string, number>()
+    const client = linkToService(
+      host,
+      () => this.replicas,
+      this.network,
+      this.#chance.fork(),
+      (hold, sentAt) => renewed.set(hold, sentAt),
+    )
+    const chance = this.#chance.fork()
+    let act: Act | null = null
+    const shim: SimulatedShim = new SimulatedShim(wish, plan, this.timeline.now(), {
+      host,
+      client,
+      chance,
+      newId: this.#newId,
+      began: (hold) => {
+        const sentAt = renewed.get(hold)
+        const deadline = sentAt === undefined ? undefined : sentAt + leaseTtlMs
+        const action = wish.shared === undefined ? (wish.action === 'signal' ? 'signal' : 'restart') : 'nothing'
+        act = this.monitor.began(name, hold, action, host.clock.now(), deadline)
+      },
+      finished: () => this.monitor.ended(name),
+      act: () => this.#act(host, wish, act as unknown as Act, chance),
+      over: (how) => {
+        this.#trace(`${name} is over: ${how}`)
+        this.monitor.ended(name)
+      },
+    })
+    this.shims.push(shim)
+    this.#trace(`${name} asks for ${JSON.stringify(wish)}, and ${plan.course}`)
+    return shim
+  }
+
+  /** Moves on to the next event, and checks what came of it. */
+  async step(): Promise<void> {
+    const { sent } = this.network
+    const timers = this.#timers
+    await this.timeline.step()
+    // A timer that led to nothing is an idle tick.
+    if (this.#timers > timers && this.network.sent > sent) this.steps++
+    await this.monitor.committed(this.#tap.take())
+  }
+
+  close(): void {
+    for (const { host } of [...this.replicas, ...this.shims]) host.crash()
+    this.nomad.close()
+  }
+
+  /** The call under way takes up to two seconds, and is done at most once. Its answer may be lost. */
+  async #act(host: Host, { allocation, action }: Wish, act: Act, chance: Chance): Promise<void> {
+    if (allocation === undefined) return await host.clock.sleep(chance.skewed(10, 20_000))
+    const verb = action === 'signal' ? 'signal' : 'restart'
+    const request = {
+      method: 'PUT',
+      path: `/v1/client/allocation/${allocation}/${verb}`,
+      body: action === 'signal' ? '{"Signal":"SIGHUP"}' : '{}',
+    }
+    const lost = chance.happens(0.03) && this.network.weather.lost > 0
+    const answerLost = chance.happens(0.03) && this.network.weather.lost > 0
+    const answered = new Promise<void>((resolve, reject) => {
+      if (lost) {
+        act.inFlight = false
+        return
+      }
+      this.timeline.after(chance.skewed(0.5, 1_500), () => {
+        this.steps++
+        const end = (tell: () => void) => {
+          act.inFlight = false
+          if (!answerLost) this.timeline.after(chance.skewed(0.5, 200), () => host.deliver(tell))
+        }
+        const running = this.truth.of(allocation)?.up.at(-1)
+        const before = running?.to === null ? running : undefined
+        const work = this.nomad.handle(request)
+        this.timeline.after(0, () => {
+          if (before === undefined || before.to === null) return
+          act.effectAt = before.to
+          act.inFlight = false
+        })
+        work.then(
+          ({ status }) => end(() => (status === 200 ? resolve() : reject(new Error(String(status))))),
+          (error: unknown) => end(() => reject(error)),
+        )
+      })
+    })
+    await host.clock.within(8_000, undefined, (bounded) => Promise.race([answered, rejectOn(bounded)]))
+  }
+
+  #woken(what: 'timer' | 'message'): void {
+    if (what === 'timer') this.#timers++
+    else this.steps++
+  }
+
+  #log(name: string): Log {
+    const loud = (level: string) => (fields: object, text: string) => {
+      const key = `${level}: ${text}`
+      this.warnings.set(key, (this.warnings.get(key) ?? 0) + 1)
+      this.#trace(`${name} ${key} ${JSON.stringify(fields)}`)
+    }
+    return { debug: () => undefined, info: () => undefined, warn: loud('warn'), error: loud('error') }
+  }
+}
+
+function rejectOn(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
+}

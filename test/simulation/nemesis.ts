@@ -1,0 +1,262 @@
+import { paths as pathsOf } from '../../src/keeper/paths.ts'
+import { lock, releaseByForce, resumeSemaphore, unlock } from '../../src/keeper/operate.ts'
+import type { Level, Scope } from '../../src/core/scope.ts'
+import type { Chance } from './chance.ts'
+import type { Cluster } from './cluster.ts'
+import { EPOCH, type Host } from './host.ts'
+import { FINE, STORM, USUAL } from './network.ts'
+import { GROUP, JOB } from './scenery.ts'
+
+/** How likely each misfortune is, against the others. */
+const MISFORTUNES = {
+  crash: 8,
+  stop: 2,
+  pause: 8,
+  'long pause': 1,
+  cut: 5,
+  storm: 4,
+  'leader fails': 3,
+  'leader stalls': 3,
+  'stale reads': 3,
+  'node down': 3,
+  'node silent': 4,
+  'task crashes': 5,
+  'bad change': 4,
+  'crash loop': 2,
+  lock: 5,
+  'lock with an end': 2,
+  resume: 3,
+  force: 2,
+  policy: 3,
+  deployment: 1,
+  'stopped allocation': 1,
+  'wall jumps': 3,
+  'shim dies': 4,
+  'shim pauses': 6,
+} as const
+type Misfortune = keyof typeof MISFORTUNES
+
+const LEVELS: readonly Level[] = [
+  {},
+  { namespace: 'default' },
+  { namespace: 'default', job: JOB },
+  { namespace: 'default', job: JOB, group: GROUP },
+  { shared: '' },
+  { shared: 'docker' },
+]
+
+/** Everything that goes wrong, at random times, and is mended again after a while. */
+export class Nemesis {
+  readonly #cluster: Cluster
+  readonly #chance: Chance
+  readonly #paths = pathsOf('lockkeeper')
+  readonly #trace: (text: string) => void
+  /** What mends the misfortunes that are under way. */
+  readonly #mends = new Set<() => void>()
+  #quiet = false
+  readonly counts = new Map<string, number>()
+
+  constructor(cluster: Cluster, chance: Chance, trace: (text: string) => void) {
+    this.#cluster = cluster
+    this.#chance = chance
+    this.#trace = trace
+  }
+
+  /** From now on things go wrong, about every `everyMs`. */
+  begin(everyMs: number): void {
+    const { network, stale, timeline } = this.#cluster
+    network.weather = USUAL
+    stale.probability = 0.02
+    const next = (): void => {
+      timeline.after(this.#chance.skewed(everyMs / 10, everyMs * 4), () => {
+        if (this.#quiet) return
+        const misfortune = this.#chance.weighted(MISFORTUNES)
+        this.counts.set(misfortune, (this.counts.get(misfortune) ?? 0) + 1)
+        this.#cluster.steps++
+        this.#strike(misfortune)
+        next()
+      })
+    }
+    next()
+  }
+
+  /** Nothing goes wrong any more, and everything is mended. */
+  end(): void {
+    this.#quiet = true
+    for (const mend of this.#mends) mend()
+    this.#mends.clear()
+    const { network, stale, nomad } = this.#cluster
+    network.weather = FINE
+    stale.probability = 0
+    nomad.setTask({ job: JOB, group: GROUP }, { healthy: true, exit_after: null }, { now: true })
+  }
+
+  /** Mends it after a while, or when everything is mended. */
+  #mendAfter(ms: number, mend: () => void): void {
+    const once = (): void => {
+      if (this.#mends.delete(once)) mend()
+    }
+    this.#mends.add(once)
+    this.#cluster.timeline.after(ms, once)
+  }
+
+  #strike(misfortune: Misfortune): void {
+    const { nomad, network, timeline, scenery, replicas, shims } = this.#cluster
+    const chance = this.#chance
+    const replica = chance.pick(replicas)
+    const shim = chance.pick(shims.filter(({ ended }) => ended === null))
+    const node = chance.pick(scenery.nodes)
+    const now = timeline.now()
+    this.#trace(`${(now / 1_000).toFixed(3)} !! ${misfortune}`)
+    switch (misfortune) {
+      case 'crash':
+      case 'stop': {
+        if (replica === undefined) return
+        this.#trace(`   ${replica.host.name}`)
+        this.#cluster.replicas = replicas.filter((one) => one !== replica)
+        const gone = (): void => replica.host.crash()
+        if (misfortune === 'crash') gone()
+        // One that is stopped gives back what it has, within its bound.
+        else {
+          void replica.keeper.stop()
+          timeline.after(10_000, gone)
+        }
+        return this.#mendAfter(chance.skewed(100, 60_000), () => void this.#cluster.startReplica())
+      }
+      case 'pause':
+        return this.#pause(replica?.host, chance.skewed(500, 60_000))
+      case 'long pause':
+        return this.#pause(replica?.host, chance.skewed(60_000, 3_600_000))
+      case 'shim pauses':
+        return this.#pause(shim?.host, chance.skewed(500, 120_000))
+      case 'shim dies':
+        return shim?.host.crash()
+      case 'cut': {
+        const host = chance.pick([replica?.host, shim?.host])
+        if (host === undefined) return
+        network.cut(host)
+        return this.#mendAfter(chance.skewed(500, 60_000), () => network.mend(host))
+      }
+      case 'storm':
+        network.weather = STORM
+        return this.#mendAfter(chance.skewed(1_000, 60_000), () => (network.weather = USUAL))
+      case 'leader fails': {
+        const ms = chance.skewed(500, 10_000)
+        nomad.leader.fail(ms)
+        return this.#cluster.troubled('leader', now + ms)
+      }
+      case 'leader stalls':
+        return nomad.leader.stall(chance.skewed(500, 12_000))
+      case 'stale reads':
+        this.#cluster.stale.probability = 0.3
+        return this.#mendAfter(chance.skewed(1_000, 30_000), () => (this.#cluster.stale.probability = 0.02))
+      case 'node down':
+        nomad.node(node).down()
+        return this.#mendAfter(chance.skewed(1_000, 120_000), () => nomad.node(node).up())
+      case 'node silent': {
+        const ms = chance.skewed(500, 120_000)
+        nomad.node(node).silence(chance.pick(['refuses', 'hangs']))
+        this.#cluster.troubled(node, now + ms)
+        return this.#mendAfter(ms, () => nomad.node(node).speak())
+      }
+      case 'task crashes':
+        return void this.#withAllocation((id) => nomad.crash(id))
+      case 'bad change':
+        return void this.#withAllocation((id) => {
+          nomad.setTask(id, { healthy: false }, { now: chance.happens(0.3) })
+          this.#mendAfter(chance.skewed(5_000, 300_000), () => nomad.setTask(id, { healthy: true }, { now: chance.happens(0.5) }))
+        })
+      case 'crash loop':
+        return void this.#withAllocation((id) => {
+          nomad.setTask(id, { exit_after: '1s', exit_code: 1 })
+          this.#mendAfter(chance.skewed(5_000, 120_000), () => nomad.setTask(id, { exit_after: null }))
+        })
+      case 'lock':
+        return this.#lock(null)
+      case 'lock with an end':
+        return this.#lock(EPOCH + now + chance.skewed(1_000, 120_000))
+      case 'resume':
+        return this.#resume()
+      case 'force':
+        return this.#force()
+      case 'policy':
+        return this.#cluster.register({ ...this.#cluster.knobs, maxParallel: chance.pick([0, 1, 1, 2, 3]) })
+      case 'deployment': {
+        const { version } = this.#cluster.knobs
+        return this.#cluster.register({
+          maxParallel: chance.pick([1, 1, 2, 3]),
+          maxUnavailable: chance.pick([1, 1, 2]),
+          version: version + 1,
+        })
+      }
+      case 'stopped allocation':
+        return void this.#withAllocation((id) => nomad.handle({ method: 'PUT', path: `/v1/allocation/${id}/stop` }))
+      case 'wall jumps': {
+        const host = chance.pick([replica?.host, shim?.host])
+        host?.setWall(chance.pick([-1, 1]) * chance.skewed(100, 7_200_000))
+        return this.#mendAfter(chance.skewed(1_000, 300_000), () => host?.setWall(0))
+      }
+    }
+  }
+
+  #pause(host: Host | undefined, ms: number): void {
+    if (host === undefined || host.paused) return
+    this.#trace(`   ${host.name} for ${Math.round(ms)} ms`)
+    host.pause()
+    this.#mendAfter(ms, () => host.resume())
+  }
+
+  async #withAllocation(act: (id: string) => unknown): Promise<void> {
+    const running = (await this.#cluster.truth.allocations(JOB)).filter(
+      ({ desired, client }) => desired === 'run' && client === 'running',
+    )
+    if (running.length === 0 || this.#quiet) return
+    const { id } = this.#chance.pick(running)
+    this.#trace(`   ${id}`)
+    await act(id)
+  }
+
+  #lock(until: number | null): void {
+    const { operator } = this.#cluster
+    const level = this.#chance.pick(LEVELS)
+    const signal = new AbortController().signal
+    this.#trace(`   on ${JSON.stringify(level)}`)
+    void lock(operator.variables, this.#paths, { level, reason: 'freeze', by: 'ann', until }, signal).catch(() => undefined)
+    const open = (): void => void this.#unlock(level)
+    this.#mendAfter(this.#chance.skewed(1_000, 120_000), open)
+  }
+
+  /** Until it is gone: an operator tries again. */
+  async #unlock(level: Level): Promise<void> {
+    const { operator, timeline } = this.#cluster
+    await unlock(operator.variables, this.#paths, level, new AbortController().signal).catch((error: { kind?: string }) => {
+      if (error.kind !== 'unknown_lock') timeline.after(1_000, () => void this.#unlock(level))
+    })
+  }
+
+  #resume(): void {
+    const { operator, monitor } = this.#cluster
+    for (const [path, { scope }] of monitor.ledger.semaphores) {
+      monitor.ledger.resumed.add(path)
+      void this.resume(operator.variables, scope)
+    }
+  }
+
+  async resume(variables: Cluster['operator']['variables'], scope: Scope): Promise<void> {
+    const signal = new AbortController().signal
+    const wall = () => EPOCH + this.#cluster.timeline.now()
+    await resumeSemaphore(variables, this.#paths, scope, 'go on', wall, signal).catch(() => undefined)
+  }
+
+  #force(): void {
+    const { operator, monitor, timeline } = this.#cluster
+    const holds = [...monitor.ledger.semaphores.values()].flatMap(({ state }) => state.holds)
+    if (holds.length === 0) return
+    const { id } = this.#chance.pick(holds)
+    monitor.ledger.forced.add(id)
+    const wall = () => EPOCH + timeline.now()
+    void releaseByForce(operator.variables, this.#paths, id, 'it hangs', wall, new AbortController().signal).catch(
+      () => undefined,
+    )
+  }
+}

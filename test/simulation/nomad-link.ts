@@ -1,0 +1,75 @@
+import type { Answer, Request } from '../../src/devnomad/devnomad.ts'
+import { createCluster } from '../../src/nomad/cluster.ts'
+import { createNomadClient } from '../../src/nomad/client.ts'
+import { SendFault, type Reply, type Send } from '../../src/nomad/transport.ts'
+import { createVariables } from '../../src/nomad/variables.ts'
+import type { Chance } from './chance.ts'
+import type { Host } from './host.ts'
+import { Broken, type Network } from './network.ts'
+import type { Tap } from './tap.ts'
+import type { Timeline } from './timeline.ts'
+
+/** Deliberate faults, for the proof that the checks bite: what is sent and what is answered, changed on the way. */
+export interface Tamper {
+  request?(request: Request): Request
+  answer?(request: Request, answer: Answer): Answer
+}
+
+export interface LinkDeps {
+  readonly timeline: Timeline
+  readonly network: Network
+  readonly chance: Chance
+  readonly tap: Tap
+  readonly tamper: Tamper
+  /** Told when a request leaves its host. */
+  readonly sent: (request: Request) => void
+  /** How often a list of variables, or one of them, is answered from the past, and from how long ago at most. */
+  readonly stale: { probability: number; ms: number }
+}
+
+/** What a process on this host calls Nomad with. */
+export function linkToNomad(host: Host, deps: LinkDeps) {
+  const client = createNomadClient({
+    send: sendFrom(host, deps),
+    clock: host.clock,
+    settings: { addresses: ['http://nomad-1', 'http://nomad-2'], namespace: 'default', token: {}, tls: { skipVerify: false } },
+    readTokenFile: async () => '',
+    random: () => deps.chance.next(),
+  })
+  return { variables: createVariables(client), cluster: createCluster(client) }
+}
+
+/** One exchange with Nomad over the network. What was sent once may be done long after its sender gave up, or died. */
+export function sendFrom(host: Host, { timeline, network, chance, tap, tamper, sent, stale }: LinkDeps): Send {
+  const past = new Map<string, { at: number; answer: Answer }>()
+  async function serve(request: Request, sentAt: number): Promise<Answer> {
+    const { path } = request
+    const mayBeStale = path.startsWith('/v1/var') && request.method === 'GET' && !path.includes('index=')
+    const old = mayBeStale ? past.get(path) : undefined
+    // A leader that was deposed and does not know it yet answers from what it had.
+    if (old !== undefined && timeline.now() - old.at <= stale.ms && chance.happens(stale.probability)) return old.answer
+    const answer = await tap.handle(request, { name: host.name, sentAt })
+    if (mayBeStale && chance.happens(0.2)) past.set(path, { at: timeline.now(), answer })
+    return tamper.answer?.(request, answer) ?? answer
+  }
+  return async ({ method, path, headers, body, signal }) => {
+    const sentAt = timeline.now()
+    const plain: Request = { method, path, headers, ...(body === undefined ? {} : { body }) }
+    const request = tamper.request?.(plain) ?? plain
+    sent(request)
+    try {
+      const answer = await network.exchange(host, null, signal, (closed) =>
+        serve(method === 'GET' ? { ...request, signal: closed } : request, sentAt),
+      )
+      return replyOf(answer)
+    } catch (error) {
+      if (signal.aborted) throw signal.reason
+      throw new SendFault('unknown', error instanceof Broken ? error.message : String(error))
+    }
+  }
+}
+
+function replyOf({ status, headers, body }: Answer): Reply {
+  const found = new Map(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+  return { status, headers: (name) => found.get(name.toLowerCase()) ?? null, body }
+}

@@ -1,0 +1,54 @@
+// First come, first served, among those who are equal (design §4.3).
+import type { Hold } from '../../src/core/state.ts'
+import { Violation, type Ledger, type StoredRequest } from './ledger.ts'
+import type { Policies } from './policies.ts'
+import type { Step } from './semaphore-writes.ts'
+
+/** A grant is decided on a look that is at most so old. */
+const LOOK_MS = 1_500
+/** So long after it was stored every replica knows of a request, or does not grant behind it. */
+const KNOWN_MS = 2_000
+
+/** Nobody was granted so that somebody equal, who had stored a request before it, finds no room any more. */
+export function checkOrder(ledger: Ledger, policies: Policies, { before, after, granted, committed, path }: Step): void {
+  const { scope } = after.state
+  const folder = `${path.replace('/semaphores/', '/requests/')}/`
+  const waiting = [...ledger.requests.values()].filter(
+    (request) =>
+      request.path.startsWith(folder) && isOf(request, folder) && ledger.givenUp.get(request.path) !== request.modifyIndex,
+  )
+  const holds = [...(before?.state.holds ?? []), ...after.state.holds]
+  for (const hold of granted) {
+    // Who is down goes first, who has failed passes, and a place that is used already costs nothing more.
+    const used = [...(before?.state.failures ?? []), ...(before?.state.holds ?? [])]
+    if (!hold.wasUp || used.some(({ place }) => place === hold.place)) continue
+    const own = waiting.find(({ record }) => record.unit === hold.unit)
+    // One that was granted without a place in the queue is not compared: its asker may have come first.
+    if (own === undefined || own.record.key !== hold.key || hold.request === null) continue
+    const passed = waiting
+      .filter((other) => isBefore(other, own) && couldGo(other, hold, holds))
+      .filter(({ createdAt }) => createdAt < committed.by.sentAt - KNOWN_MS)
+    const room = Math.max(
+      ...policies
+        .between(scope, committed.by.sentAt - LOOK_MS, committed.at)
+        .map(({ maxParallel, maxUnavailable }) => (maxParallel === 0 ? Infinity : Math.min(maxParallel, maxUnavailable))),
+    )
+    if (passed.length === 0 || after.state.holds.length + passed.length <= room) continue
+    const names = passed.map(({ record, createIndex }) => `${record.unit} (${createIndex})`).join(', ')
+    throw new Violation('first come, first served', `${path}: ${hold.unit} (${own.createIndex}) before ${names}`)
+  }
+}
+
+/** A component's requests lie one folder deeper. */
+function isOf({ path }: StoredRequest, folder: string): boolean {
+  return !path.includes('/', folder.length)
+}
+
+function isBefore(a: StoredRequest, b: StoredRequest): boolean {
+  const equal = a.record.priority === b.record.priority && a.record.deadline === b.record.deadline
+  return equal && a.createIndex < b.createIndex
+}
+
+function couldGo({ record }: StoredRequest, granted: Hold, holds: readonly Hold[]): boolean {
+  return holds.every(({ unit, place }) => unit !== record.unit && place !== record.place) && record.place !== granted.place
+}

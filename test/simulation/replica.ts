@@ -1,0 +1,86 @@
+import { ERRORS, Problem } from '../../src/core/errors.ts'
+import type { Scope } from '../../src/core/scope.ts'
+import type { Hold, Outcome } from '../../src/core/state.ts'
+import { Keeper, type AskInput } from '../../src/keeper/keeper.ts'
+import type { Log, NewId } from '../../src/keeper/ports.ts'
+import { parseDuration } from '../../src/core/duration.ts'
+import { formatDuration } from '../../src/core/duration.ts'
+import type { ServiceAnswer, ServiceCall } from '../../src/shim/client.ts'
+import { Host } from './host.ts'
+import { linkToNomad, type LinkDeps } from './nomad-link.ts'
+
+/** A grant that leaves a replica. */
+export interface Told {
+  readonly scope: Scope
+  readonly hold: Hold
+  readonly by: string
+  readonly key: string
+}
+
+export interface ReplicaDeps extends LinkDeps {
+  readonly newId: NewId
+  readonly leaseTtlMs: number
+  readonly log: Log
+  readonly told: (told: Told) => void
+  readonly woken: (what: 'timer' | 'message') => void
+}
+
+/** One replica: a real keeper on a host of its own. It never comes back; its successor is another one. */
+export class SimulatedReplica {
+  readonly host: Host
+  readonly keeper: Keeper
+  readonly #told: (told: Told) => void
+
+  constructor(name: string, deps: ReplicaDeps) {
+    this.host = new Host(name, deps.timeline, deps.woken)
+    this.#told = deps.told
+    const { variables, cluster } = linkToNomad(this.host, deps)
+    const { newId, log, leaseTtlMs } = deps
+    const meter = { count: () => undefined }
+    this.keeper = new Keeper(
+      { variables, cluster, clock: this.host.clock, newId, log, meter },
+      { prefix: 'lockkeeper', namespace: 'default', name, leaseTtlMs },
+    )
+    void this.keeper.start()
+  }
+
+  /** Its API, as far as shims use it. `closed` aborts when the caller's connection has closed. */
+  async serve(call: ServiceCall, closed: AbortSignal): Promise<ServiceAnswer> {
+    try {
+      return await this.#answer(call, closed)
+    } catch (error) {
+      if (!(error instanceof Problem))
+        return { status: 500, body: { kind: 'internal', detail: String(error) }, retryAfterMs: null }
+      const { status } = ERRORS[error.kind]
+      return { status, body: { kind: error.kind, detail: error.message, ...error.more }, retryAfterMs: null }
+    }
+  }
+
+  async #answer({ path, body }: ServiceCall, closed: AbortSignal): Promise<ServiceAnswer> {
+    const [, hold, verb] = /^\/v1\/holds\/([^/]+)\/(renew|release)$/.exec(path) ?? []
+    if (hold === undefined) return await this.#ask(path, body as AskInput, closed)
+    const { lease, outcome = 'done' } = body as { lease: string; outcome?: Outcome }
+    const done =
+      verb === 'renew' ? await this.keeper.renew(hold, lease, closed) : await this.keeper.release(hold, lease, outcome, closed)
+    return { status: 200, body: 'phase' in done ? done : { phase: done.hold.phase }, retryAfterMs: null }
+  }
+
+  async #ask(path: string, input: AskInput, closed: AbortSignal): Promise<ServiceAnswer> {
+    const waitMs = parseDuration(decodeURIComponent(path.slice(path.indexOf('wait=') + 5))) ?? 0
+    const answer = await this.keeper.acquire(input, waitMs, closed)
+    if (answer.kind === 'waiting') {
+      const { wait, position, waiting } = answer
+      const { status } = ERRORS[wait.kind]
+      return { status, body: { kind: wait.kind, detail: wait.detail, position, waiting }, retryAfterMs: 1_000 }
+    }
+    const { hold, scope, lease } = answer
+    this.#told({ scope, hold, by: this.host.name, key: input.key })
+    const ttl = this.keeper.leaseTtlMs
+    const times = { ttl: formatDuration(ttl), renew_every: formatDuration(ttl / 3) }
+    return {
+      status: 201,
+      body: { hold: hold.id, lease, token: hold.token, slot: hold.slot, scope, ...times },
+      retryAfterMs: null,
+    }
+  }
+}

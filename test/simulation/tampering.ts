@@ -1,0 +1,91 @@
+// Deliberate faults, for the proof that the checks bite: each breaks one promise of the product from outside.
+import type { Answer, Request } from '../../src/devnomad/devnomad.ts'
+import type { Hold, State } from '../../src/core/state.ts'
+import type { Tamper } from './nomad-link.ts'
+
+type Json = Record<string, unknown>
+
+/** Every state that a replica writes is changed on its way. */
+export function states(change: (state: State) => Json): Tamper {
+  return {
+    request(request) {
+      if (request.method !== 'PUT' || !request.path.startsWith('/v1/var/lockkeeper/semaphores/')) return request
+      const body = JSON.parse(request.body as string) as { Items: Record<string, string> }
+      const state = { ...(JSON.parse(body.Items['state'] as string) as State) }
+      const items = { ...body.Items, state: JSON.stringify({ ...state, ...change(state) }) }
+      return { ...request, body: JSON.stringify({ ...body, Items: items }) }
+    },
+  }
+}
+
+export const holds = (change: (hold: Hold) => Partial<Hold>): Tamper =>
+  states((state) => ({ holds: state.holds.map((hold) => ({ ...hold, ...change(hold) })) }))
+
+/** Every write of a variable below this folder that is no lock operation. */
+export function writes(folder: string, change: (request: Request) => Request): Tamper {
+  return {
+    request(request) {
+      const meant = request.method === 'PUT' && request.path.startsWith(`/v1/var/lockkeeper/${folder}`)
+      return meant && !request.path.includes('lock-') ? change(request) : request
+    },
+  }
+}
+
+/** What Nomad answers to reads whose path matches. */
+export function answers<T>(matches: RegExp, change: (body: T, request: Request) => unknown): Tamper {
+  return {
+    answer(request, answer): Answer {
+      if (answer.status !== 200 || !matches.test(request.path) || request.method !== 'GET') return answer
+      return { ...answer, body: JSON.stringify(change(JSON.parse(answer.body) as T, request)) }
+    },
+  }
+}
+
+interface Listed {
+  readonly Path: string
+}
+/** Variables that no list shows. */
+export const hidden = (isHidden: (path: string) => boolean): Tamper =>
+  answers<Listed[]>(/^\/v1\/vars/, (rows) => rows.filter(({ Path }) => !isHidden(Path)))
+
+interface Row {
+  readonly ID: string
+  readonly TaskStates: unknown
+}
+/** Each allocation is for ever as it was when it was first seen running. */
+export function frozen(): Tamper {
+  const first = new Map<string, Row>()
+  return answers<Row[]>(/\/allocations\?/, (rows) =>
+    rows.map((row) => {
+      const kept = first.get(row.ID) ?? row
+      if (JSON.stringify(row.TaskStates).includes('"running"')) first.set(row.ID, kept)
+      return kept
+    }),
+  )
+}
+
+/** Now and then, for half a minute, no allocation is seen. */
+export function losesSight(): Tamper {
+  let lists = 0
+  return answers<Row[]>(/\/allocations\?/, (rows) => (++lists % 150 < 75 ? rows : []))
+}
+
+interface Created {
+  readonly Path: string
+  readonly CreateIndex: number
+}
+/** Who came first is read in any order. */
+export function shuffled(): Tamper {
+  const other = (row: Created): Created =>
+    row.Path.includes('/requests/') ? { ...row, CreateIndex: (row.CreateIndex * 7_919) % 97 } : row
+  return answers<Created | Created[]>(/^\/v1\/var/, (found) => (Array.isArray(found) ? found.map(other) : other(found)))
+}
+
+/** All lock IDs are one. */
+export const ONE_LOCK_ID: Tamper = {
+  request(request) {
+    if (!request.path.includes('lock-acquire')) return request
+    const body = JSON.parse(request.body as string) as { Lock: Json }
+    return { ...request, body: JSON.stringify({ ...body, Lock: { ...body.Lock, ID: '11111111-1111-4111-8111-111111111111' } }) }
+  },
+}

@@ -1,0 +1,80 @@
+import type { DevNomad, WorkloadEvent } from '../../src/devnomad/devnomad.ts'
+import type { Allocation } from '../../src/core/cluster.ts'
+import { allocationOf } from '../../src/nomad/allocations.ts'
+import { shapes } from '../../src/nomad/shape.ts'
+
+/** A stretch of true time; `to` null: it goes on. */
+export interface Stretch {
+  readonly from: number
+  to: number | null
+}
+
+/** What is truly so with the task of one allocation, whatever the servers see. */
+export interface Process {
+  /** When it ran. One that was told to stop does not run any more. */
+  readonly up: Stretch[]
+  readonly healthy: Stretch[]
+  /** Since when it does not run; null: it runs. */
+  downSince: number | null
+}
+
+/** The true world of workloads, told by them and not by the servers. One task an allocation. */
+export class Truth {
+  readonly #nomad: DevNomad
+  readonly #processes = new Map<string, Process>()
+  readonly #now: () => number
+
+  constructor(nomad: DevNomad, now: () => number) {
+    this.#nomad = nomad
+    this.#now = now
+    nomad.observe((event) => this.#saw(event))
+  }
+
+  /** Undefined: it never started. */
+  of(alloc: string): Process | undefined {
+    return this.#processes.get(alloc)
+  }
+
+  /** The allocations of a job as the servers know them this moment, without lag on the way. */
+  async allocations(job: string): Promise<Allocation[]> {
+    const answer = await this.#nomad.handle({ method: 'GET', path: `/v1/job/${job}/allocations?all=true&stale=true` })
+    if (answer.status !== 200) return []
+    return shapes(JSON.parse(answer.body), 'truth').map(allocationOf)
+  }
+
+  #saw({ alloc, event }: WorkloadEvent): void {
+    const at = this.#now()
+    const process = this.#processes.get(alloc) ?? { up: [], healthy: [], downSince: at }
+    this.#processes.set(alloc, process)
+    if (event === 'running') {
+      process.up.push({ from: at, to: null })
+      process.downSince = null
+    } else if (event === 'healthy') {
+      process.healthy.push({ from: at, to: null })
+    } else if (event !== 'starting') {
+      end(process.healthy, at)
+      if (event === 'unhealthy') return
+      end(process.up, at)
+      process.downSince ??= at
+    }
+  }
+}
+
+function end(stretches: Stretch[], at: number): void {
+  const last = stretches.at(-1)
+  if (last?.to === null) last.to = at
+  // What is long over proves nothing any more.
+  if (stretches.length > 60) stretches.shift()
+}
+
+/** The unit and all that replaced it. */
+export function chainOf(unit: string, allocations: readonly Allocation[]): Allocation[] {
+  const byId = new Map(allocations.map((allocation) => [allocation.id, allocation]))
+  const chain: Allocation[] = []
+  let next = byId.get(unit)
+  while (next !== undefined && !chain.includes(next)) {
+    chain.push(next)
+    next = next.next === null ? undefined : byId.get(next.next)
+  }
+  return chain
+}
