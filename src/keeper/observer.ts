@@ -15,6 +15,8 @@ export interface ObserverDeps {
   readonly clock: Clock
   readonly log: Log
   readonly meter: Meter
+  /** Of the keeper's life. */
+  readonly signal: AbortSignal
 }
 
 const LOOK_AGAIN_MS = 1_000
@@ -79,7 +81,7 @@ export class Observer {
         pause = await this.#lookAtAll()
       } catch (error) {
         pause = LOOK_AGAIN_MS
-        if (!signal.aborted)
+        if (!signal.aborted && !this.#deps.signal.aborted)
           log.warn({ scope: this.#semaphore.scope, error: String(error) }, 'the units that are held cannot be seen')
       }
       await this.#pause(pause, signal)
