@@ -110,6 +110,7 @@ export class Cluster {
       leaseTtlMs,
       log: this.#log(name),
       told: (told) => this.monitor.told(told),
+      fault: (text) => this.monitor.fail('no fault of ours', `${name} answers: ${text}`),
       woken: (what) => this.#woken(what),
     })
     this.replicas.push(replica)

@@ -70,7 +70,8 @@ function checkEnding(world: World, step: Step, hold: Hold, how: string, allocati
       if (stillRuns(world, hold.unit, at, allocations)) throw new Violation('gone when gone', text)
       return
     case 'failed':
-      if (!state.failures.some(({ unit, token }) => unit === hold.unit && token === hold.token))
+      // One a place: that of another hold there may have come after it.
+      if (!state.failures.some(({ place }) => place === hold.place))
         throw new Violation('a failure is remembered', text)
       return
     default:
@@ -127,6 +128,7 @@ function checkFailure(world: World, step: Step, failure: Failure, allocations: r
   const text = `the failure of ${failure.unit} (token ${failure.token}) is gone`
   const why = step.transitions.find(({ kind, token }) => kind === 'recovered' && token === failure.token)
   if (why === undefined) {
+    if (state.failures.some(({ place }) => place === failure.place)) return
     const settled = step.ended.some(({ hold, how }) => hold.place === failure.place && how !== 'unchanged')
     const resumed = step.transitions.some(({ kind }) => kind === 'resumed') && ledger.resumed.has(path)
     if (!settled && !resumed) throw new Violation('a failure is remembered', `${text}, and nobody said so`)

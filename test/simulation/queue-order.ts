@@ -20,7 +20,9 @@ export function checkOrder(ledger: Ledger, policies: Policies, { before, after, 
   const holds = [...(before?.state.holds ?? []), ...after.state.holds]
   for (const hold of granted) {
     // Who is down goes first, who has failed passes, and a place that is used already costs nothing more.
-    const used = [...(before?.state.failures ?? []), ...(before?.state.holds ?? [])]
+    // Also one that an earlier request has taken in advance, of the allocation that it replaced, say.
+    const earlier = waiting.filter(({ createIndex, record }) => createIndex < (hold.request ?? 0) && record.unit !== hold.unit)
+    const used = [...(before?.state.failures ?? []), ...(before?.state.holds ?? []), ...earlier.map(({ record }) => record)]
     if (!hold.wasUp || used.some(({ place }) => place === hold.place)) continue
     const own = waiting.find(({ record }) => record.unit === hold.unit)
     // One that was granted without a place in the queue is not compared: its asker may have come first.

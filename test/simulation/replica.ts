@@ -1,10 +1,10 @@
-import { ERRORS, Problem } from '../../src/core/errors.ts'
+import { documentOf, problemOf } from '../../src/api/problems.ts'
+import { ERRORS } from '../../src/core/errors.ts'
 import type { Scope } from '../../src/core/scope.ts'
 import type { Hold, Outcome } from '../../src/core/state.ts'
 import { Keeper, type AskInput } from '../../src/keeper/keeper.ts'
 import type { Log, NewId } from '../../src/keeper/ports.ts'
-import { parseDuration } from '../../src/core/duration.ts'
-import { formatDuration } from '../../src/core/duration.ts'
+import { formatDuration, parseDuration } from '../../src/core/duration.ts'
 import type { ServiceAnswer, ServiceCall } from '../../src/shim/client.ts'
 import { Host } from './host.ts'
 import { linkToNomad, type LinkDeps } from './nomad-link.ts'
@@ -22,6 +22,8 @@ export interface ReplicaDeps extends LinkDeps {
   readonly leaseTtlMs: number
   readonly log: Log
   readonly told: (told: Told) => void
+  /** Called when a caller is answered with a fault of ours. */
+  readonly fault: (text: string) => void
   readonly woken: (what: 'timer' | 'message') => void
 }
 
@@ -30,10 +32,12 @@ export class SimulatedReplica {
   readonly host: Host
   readonly keeper: Keeper
   readonly #told: (told: Told) => void
+  readonly #fault: (text: string) => void
 
   constructor(name: string, deps: ReplicaDeps) {
     this.host = new Host(name, deps.timeline, deps.woken)
     this.#told = deps.told
+    this.#fault = deps.fault
     const { variables, cluster } = linkToNomad(this.host, deps)
     const { newId, log, leaseTtlMs } = deps
     const meter = { count: () => undefined }
@@ -46,13 +50,13 @@ export class SimulatedReplica {
 
   /** Its API, as far as shims use it. `closed` aborts when the caller's connection has closed. */
   async serve(call: ServiceCall, closed: AbortSignal): Promise<ServiceAnswer> {
+    const { host } = this
     try {
       return await this.#answer(call, closed)
     } catch (error) {
-      if (!(error instanceof Problem))
-        return { status: 500, body: { kind: 'internal', detail: String(error) }, retryAfterMs: null }
-      const { status } = ERRORS[error.kind]
-      return { status, body: { kind: error.kind, detail: error.message, ...error.more }, retryAfterMs: null }
+      const { problem, ours } = problemOf(error, host.name)
+      if (ours && !closed.aborted) this.#fault(String(error))
+      return { status: ERRORS[problem.kind].status, body: documentOf(problem), retryAfterMs: null }
     }
   }
 

@@ -14,7 +14,7 @@ export interface Process {
   /** When it ran. One that was told to stop does not run any more. */
   readonly up: Stretch[]
   readonly healthy: Stretch[]
-  /** Since when it does not run; null: it runs. */
+  /** Since when there is no process; null: there is one. */
   downSince: number | null
 }
 
@@ -55,7 +55,8 @@ export class Truth {
       end(process.healthy, at)
       if (event === 'unhealthy') return
       end(process.up, at)
-      process.downSince ??= at
+      // One that was told to stop runs on for a while, and Nomad shows it running.
+      if (event === 'dead') process.downSince ??= at
     }
   }
 }
