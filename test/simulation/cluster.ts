@@ -189,15 +189,14 @@ export class Cluster {
       this.timeline.after(chance.skewed(0.5, 1_500), () => {
         this.steps++
         const end = (tell: () => void) => {
-          act.inFlight = false
           if (!answerLost) this.timeline.after(chance.skewed(0.5, 200), () => host.deliver(tell))
         }
         const running = this.truth.of(allocation)?.up.at(-1)
         const before = running?.to === null ? running : undefined
         const work = this.nomad.handle(request)
+        // It takes effect at once or never: an agent that hangs refuses in the end.
         this.timeline.after(0, () => {
-          if (before === undefined || before.to === null) return
-          act.effectAt = before.to
+          act.effectAt = before?.to ?? null
           act.inFlight = false
         })
         work.then(

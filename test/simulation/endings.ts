@@ -71,8 +71,7 @@ function checkEnding(world: World, step: Step, hold: Hold, how: string, allocati
       return
     case 'failed':
       // One a place: that of another hold there may have come after it.
-      if (!state.failures.some(({ place }) => place === hold.place))
-        throw new Violation('a failure is remembered', text)
+      if (!state.failures.some(({ place }) => place === hold.place)) throw new Violation('a failure is remembered', text)
       return
     default:
       throw new Violation('a gate must pass', text)

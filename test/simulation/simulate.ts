@@ -39,7 +39,7 @@ export async function main(argv: readonly string[], out: (line: string) => void,
       out(`again: npm run simulate -- --only --seed ${each} --steps ${values.only ? wanted : Math.min(STEPS_EACH, wanted)}`)
       return 1
     }
-    if (clusters % 10 === 0)
+    if (clusters % 5 === 0)
       out(`${steps} steps, ${clusters} clusters, ${Math.round(steps / ((now() - startedAt) / 1_000))} steps/s`)
   }
   for (const what of Object.keys(figures).toSorted()) out(`${String(figures[what]).padStart(8)} ${what}`)
