@@ -152,7 +152,8 @@ export class Nemesis {
         return this.#mendAfter(chance.skewed(1_000, 30_000), () => (this.#cluster.stale.probability = 0.02))
       case 'node down':
         nomad.node(node).down()
-        return this.#mendAfter(chance.skewed(1_000, 120_000), () => nomad.node(node).up())
+        // A machine takes its time to boot: what ran there is lost by then.
+        return this.#mendAfter(chance.skewed(1_000, 120_000), () => timeline.after(2_000, () => nomad.node(node).up()))
       case 'node silent': {
         const ms = chance.skewed(500, 120_000)
         nomad.node(node).silence(chance.pick(['refuses', 'hangs']))
