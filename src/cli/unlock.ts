@@ -1,6 +1,7 @@
 import { describe } from '../core/scope.ts'
 import { formatTime } from '../keeper/clock.ts'
 import { readLocks, unlock } from '../keeper/operate.ts'
+import { withoutTrailingSlash } from '../keeper/paths.ts'
 import { invalid, LEVEL_HELP, LEVEL_OPTIONS, levelOf, parse } from './arguments.ts'
 import { plain, writeJson, type Verb } from './io.ts'
 import { NOMAD_HELP, operate } from './operator.ts'
@@ -48,5 +49,5 @@ export const verb: Verb = {
 
 /** Whether a lock at `path` shuts the level whose lock is at `below`: names below a level are names below its path. */
 function shuts(path: string, below: string): boolean {
-  return below.startsWith(`${path.replace(/\/+$/, '')}/`)
+  return below.startsWith(`${withoutTrailingSlash(path)}/`)
 }

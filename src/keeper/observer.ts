@@ -3,7 +3,7 @@
 import { look, type GateMemory, type Watched } from '../core/gate.ts'
 import { isGroupScope, type GroupScope } from '../core/scope.ts'
 import { recover, release, settle } from '../core/semaphore.ts'
-import type { Failure, Hold, State } from '../core/state.ts'
+import type { Failure, Hold } from '../core/state.ts'
 import { Alarm } from './alarm.ts'
 import { currentOf, groupOf, type ClusterView, type JobLook } from './cluster-view.ts'
 import type { Clock, Log, Meter } from './ports.ts'
@@ -29,8 +29,7 @@ const IDLE_MS = 30_000
 /** Moves holds whose lease is lost to `observing`: a list with an index not before the lease's own does not show it as it was
  *  acquired (protocol E2). An older list says nothing. */
 export async function endLostLeases(semaphore: Semaphore, snapshot: Snapshot, meter: Meter): Promise<void> {
-  const state = readable(semaphore)
-  const lost = (state?.holds ?? []).filter(
+  const lost = (semaphore.state?.holds ?? []).filter(
     ({ phase, lease }) =>
       phase === 'acting' && snapshot.index >= lease.index && snapshot.entries.get(lease.path)?.modifyIndex !== lease.index,
   )
@@ -47,7 +46,7 @@ export async function endLostLeases(semaphore: Semaphore, snapshot: Snapshot, me
 export async function endOverdue(semaphore: Semaphore, clock: Clock): Promise<void> {
   const { policy } = semaphore.policy
   if (policy.healthCheck === 'none') return
-  const overdue = (readable(semaphore)?.holds ?? []).filter(
+  const overdue = (semaphore.state?.holds ?? []).filter(
     ({ phase, phaseSince }) => phase === 'acting' && clock.wall() - phaseSince >= policy.actingDeadline,
   )
   for (const { id, lease } of overdue) {
@@ -96,8 +95,7 @@ export class Observer {
 
   /** When to look again; Infinity: when something changes. */
   async #lookAtAll(): Promise<number> {
-    const state = readable(this.#semaphore)
-    const { scope } = this.#semaphore
+    const { scope, state } = this.#semaphore
     const holds = (state?.holds ?? []).filter(({ phase }) => phase === 'observing')
     const failures = state?.failures ?? []
     const watched = new Set([...holds.map(keyOfHold), ...failures.map(keyOfFailure)])
@@ -146,11 +144,6 @@ export class Observer {
     this.#memories.set(key, memory)
     return verdict
   }
-}
-
-function readable(semaphore: Semaphore): State | null {
-  const state = semaphore.stored?.state
-  return state === undefined || 'unreadable' in state ? null : state
 }
 
 /** Evidence is for one phase under one lease (protocol E5). */

@@ -56,9 +56,7 @@ export class Registry {
 
   findHold(id: string): { hold: Hold; semaphore: Semaphore } | null {
     for (const semaphore of this.all()) {
-      const state = semaphore.stored?.state
-      if (state === undefined || 'unreadable' in state) continue
-      const hold = state.holds.find((held) => held.id === id)
+      const hold = semaphore.state?.holds.find((held) => held.id === id)
       if (hold !== undefined) return { hold, semaphore }
     }
     return null

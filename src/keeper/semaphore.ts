@@ -4,7 +4,7 @@ import { admit, inOrder, type Candidate, type Look, type Plan, type Wait } from 
 import { NO_GROUP } from '../core/budget.ts'
 import { Problem } from '../core/errors.ts'
 import { NomadFault } from '../core/nomad-fault.ts'
-import { fallbackPolicy, sharedPolicy, type Policy, type ResolvedPolicy } from '../core/policy.ts'
+import { fallbackPolicy, type Policy, type ResolvedPolicy } from '../core/policy.ts'
 import { describe, isGroupScope, type Scope } from '../core/scope.ts'
 import { grant } from '../core/semaphore.ts'
 import { emptyState, MAX_HOLDS, type Baseline, type State } from '../core/state.ts'
@@ -37,7 +37,10 @@ export class Semaphore {
   readonly #changes: Changes
   readonly #handOut: HandOut
   readonly #alarm: Alarm
+  readonly #fallback: ResolvedPolicy
   #look: JobLook | null = null
+  /** What the look says of our group: worked out once, for all turns until the next look. */
+  #group: ReturnType<typeof groupOf> = null
 
   /** `changed` is called whenever another state is known. */
   constructor(deps: HandOutDeps, scope: Scope, changed: () => void) {
@@ -45,6 +48,7 @@ export class Semaphore {
     this.#changed = changed
     this.scope = scope
     this.#path = deps.paths.semaphore(scope)
+    this.#fallback = fallbackPolicy(scope)
     this.#alarm = new Alarm(deps.clock)
     this.#alarm.wake()
     this.room = new WaitingRoom(scope, deps.paths, deps.clock, deps.newId)
@@ -58,14 +62,18 @@ export class Semaphore {
   get stored(): Stored | null {
     return this.#stored
   }
+  /** The state that is stored, as far as it is known and can be read. */
+  get state(): State | null {
+    const state = this.#stored?.state
+    return state === undefined || 'unreadable' in state ? null : state
+  }
   get look(): JobLook | null {
     return this.#look
   }
 
   /** The policy in force, from the newest look at the job. */
   get policy(): ResolvedPolicy {
-    if (!isGroupScope(this.scope)) return 'shared' in this.scope ? sharedPolicy() : fallbackPolicy(this.scope)
-    return (this.#look === null ? null : groupOf(this.#look, this.scope)?.resolved) ?? fallbackPolicy(this.scope)
+    return this.#group?.resolved ?? this.#fallback
   }
 
   /** Whether there is nothing to do or to watch here. */
@@ -81,7 +89,10 @@ export class Semaphore {
 
   /** A newer look at the job, made by whoever needed it. */
   seeLook(look: JobLook): void {
-    if (look.at > (this.#look?.at ?? -Infinity)) this.#look = look
+    if (isGroupScope(this.scope) && look.at > (this.#look?.at ?? -Infinity)) {
+      this.#look = look
+      this.#group = groupOf(look, this.scope)
+    }
     this.wake()
   }
 
@@ -99,8 +110,8 @@ export class Semaphore {
   async queue(): Promise<{ ordered: readonly Candidate[]; waits: ReadonlyMap<string, Wait> }> {
     const { clock, cluster } = this.#deps
     if (isGroupScope(this.scope)) this.seeLook(await cluster.look(this.scope, clock.now()))
-    const state = this.#stored?.state
-    if (state === undefined || 'unreadable' in state) return { ordered: [], waits: new Map() }
+    const { state } = this
+    if (state === null) return { ordered: [], waits: new Map() }
     const { ordered, plan } = this.#decide(state, this.policy.policy, clock.wall())
     return { ordered, waits: plan.waits }
   }
@@ -214,7 +225,7 @@ export class Semaphore {
     const locked = this.#deps.locks.shuts(this.scope)
     if (!isGroupScope(this.scope)) return { locked, deploying: false, group: NO_GROUP }
     const fresh = this.#look !== null && this.#deps.clock.now() - this.#look.at <= LOOK_MS ? this.#look : null
-    const group = fresh === null ? null : (groupOf(fresh, this.scope)?.view ?? null)
+    const group = fresh === null ? null : (this.#group?.view ?? null)
     return { locked, deploying: fresh?.deploying ?? false, group }
   }
 

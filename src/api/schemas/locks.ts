@@ -1,17 +1,12 @@
 // Operator locks: which levels are shut, by whom, and what was in flight when one was put.
 import { Type } from 'typebox'
 import { HoldView } from './holds.ts'
-import { LOCK_LEVEL_FIELDS } from './scopes.ts'
+import { LOCK_LEVEL_FIELDS, SCOPE_VIEW_FIELDS } from './scopes.ts'
 import { only, optional, ref, said, text, time } from './words.ts'
 
 export const LockView = Type.Object(
   {
-    namespace: optional(said()),
-    job: optional(said()),
-    group: optional(said()),
-    component: optional(said()),
-    shared: optional(said()),
-    nodes: optional(said()),
+    ...SCOPE_VIEW_FIELDS,
     path: said('The Nomad variable that shuts the level'),
     reason: said(),
     by: said('Who put it'),

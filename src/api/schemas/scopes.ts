@@ -23,14 +23,15 @@ export const SCOPE_FIELDS = {
 }
 
 /** In answers. */
-export const ScopeView = Type.Object(
-  {
-    namespace: optional(said()),
-    job: optional(said()),
-    group: optional(said()),
-    component: optional(said()),
-    shared: optional(said()),
-    nodes: optional(said()),
-  },
-  { $id: 'Scope', description: 'What a semaphore is about: namespace, job, group and perhaps component; or shared; or nodes' },
-)
+export const SCOPE_VIEW_FIELDS = {
+  namespace: optional(said()),
+  job: optional(said()),
+  group: optional(said()),
+  component: optional(said()),
+  shared: optional(said()),
+  nodes: optional(said()),
+}
+export const ScopeView = Type.Object(SCOPE_VIEW_FIELDS, {
+  $id: 'Scope',
+  description: 'What a semaphore is about: namespace, job, group and perhaps component; or shared; or nodes',
+})
