@@ -20,7 +20,7 @@ export interface Queue {
 /** The queue as its owner keeps it. Changed in place: a copy for each of ten thousand requests would be most of the work. */
 export interface OwnQueue extends Queue {
   readonly entries: Map<string, Entry>
-  /** What we removed, with an index at which it was gone: an older list still shows it. */
+  /** What we removed, with an index at which it was gone: an older list still shows it. One of that very index tells the truth. */
   readonly removed: Map<string, number>
 }
 
@@ -34,11 +34,11 @@ export function withList(queue: OwnQueue, folder: string, index: number, at: num
   for (const meta of metas) {
     // A component's requests lie one folder deeper.
     if (!meta.path.startsWith(folder) || meta.path.includes('/', folder.length)) continue
-    if (entries.has(meta.path) || (queue.removed.get(meta.path) ?? 0) >= index) continue
+    if (entries.has(meta.path) || (queue.removed.get(meta.path) ?? 0) > index) continue
     const known = queue.entries.get(meta.path)
     entries.set(meta.path, known?.modifyIndex === meta.modifyIndex ? known : { ...meta, record: undefined })
   }
-  const removed = new Map([...queue.removed].filter(([, goneAt]) => goneAt >= index))
+  const removed = new Map([...queue.removed].filter(([, goneAt]) => goneAt > index))
   return { index: Math.max(index, queue.index), at: Math.max(at, queue.at), entries, removed }
 }
 
