@@ -3,18 +3,12 @@
 #   nomad acl policy apply -namespace default -job lockkeeper lockkeeper-service deploy/acl/service.policy.hcl
 #   nomad job run -var lockkeeper=/opt/lockkeeper deploy/lockkeeper.nomad.hcl
 #
-# There is no authentication yet: whoever reaches the port may ask, renew and lock. It listens on loopback, so clients on the same
-# machine can use it; give `listen` another address only where nobody but your workloads can reach it.
+# It listens on the address that Nomad gives to the port, and asks everybody who they are: workloads by an identity block with
+# aud = ["lockkeeper"], operators by their Nomad token. There is no TLS yet.
 
 variable "lockkeeper" {
   type        = string
   description = "The folder with dist/ and node_modules/ of lockkeeper on each client; Node 20.19 or later must be on the PATH."
-}
-
-variable "listen" {
-  type        = string
-  default     = "127.0.0.1"
-  description = "The address that replicas listen on."
 }
 
 variable "nomad_addr" {
@@ -43,7 +37,6 @@ job "lockkeeper" {
       name     = "lockkeeper"
       provider = "nomad"
       port     = "http"
-      address  = var.listen
 
       check {
         type     = "http"
@@ -58,7 +51,11 @@ job "lockkeeper" {
 
       config {
         command = "node"
-        args    = ["${var.lockkeeper}/dist/bin.js", "serve", "--listen", "${var.listen}:${NOMAD_PORT_http}"]
+        args = [
+          "${var.lockkeeper}/dist/bin.js", "serve",
+          "--listen", "${NOMAD_IP_http}:${NOMAD_PORT_http}",
+          "--auth", "identity",
+        ]
       }
 
       # Its own token, with the policy that is attached to the job; the file is read again whenever it changes.

@@ -3,13 +3,14 @@ import { randomInt, randomUUID } from 'node:crypto'
 import { pino, type DestinationStream, type LevelWithSilent } from 'pino'
 import { buildApp } from './api/app.ts'
 import { Calls } from './api/calls.ts'
-import { Problem } from './core/errors.ts'
 import { systemClock } from './keeper/clock.ts'
 import { Keeper } from './keeper/keeper.ts'
 import type { Clock, Log, NewId } from './keeper/ports.ts'
+import { authOf, isLoopback, listenAddress, type Auth, type Listen } from './listen.ts'
 import { createMetrics } from './metrics.ts'
 import { createNomadClient } from './nomad/client.ts'
 import { createCluster } from './nomad/cluster.ts'
+import { createIdentities } from './nomad/identities.ts'
 import type { NomadSettings } from './nomad/settings.ts'
 import { readTokenFile } from './nomad/token.ts'
 import { undiciSend } from './nomad/transport.ts'
@@ -23,6 +24,8 @@ const BACKLOG = 4_096
 export interface ReplicaSettings {
   /** `host:port`, `[::1]:4650`, `:4650` for all addresses; port 0 takes a free one. */
   readonly listen?: string
+  /** Each time that it was said (listen.ts); left out: `none` on loopback, `identity` elsewhere. */
+  readonly auth?: readonly Auth[]
   readonly prefix: string
   readonly leaseTtlMs: number
   /** Name of this replica, for people. */
@@ -56,10 +59,12 @@ const REDACT = ['authorization', 'x-nomad-token', 'lease', 'lockId'].flatMap((na
 /** Blocking queries keep a connection each: the list, and up to four semaphores; the rest is for calls. */
 const NOMAD_CONNECTIONS = 32
 
-/** Starts a replica. Resolves when it listens; it is ready once Nomad answers. Rejects when it cannot listen there. */
+/** Starts a replica. Resolves when it listens; it is ready once Nomad answers. Rejects when it cannot listen there, or may
+ *  not without asking who calls. */
 export async function startReplica(settings: ReplicaSettings, io: ReplicaIo = {}): Promise<RunningReplica> {
   const { clock = systemClock, newId = randomUUID, random = anyFraction } = io
-  const { host, port } = listenAddress(settings.listen ?? DEFAULT_LISTEN)
+  const listen = listenAddress(settings.listen ?? DEFAULT_LISTEN)
+  const auth = authOf(settings.auth ?? [], listen)
   const log = logger(settings, io.logTo)
   const metrics = createMetrics()
   const transport = undiciSend({ tls: settings.nomad.tls, connections: NOMAD_CONNECTIONS })
@@ -79,13 +84,16 @@ export async function startReplica(settings: ReplicaSettings, io: ReplicaIo = {}
   metrics.watch(keeper.registry)
   const calls = new Calls()
   const operatorVariables = (token: string | null) => (token === null ? variables : variables.withToken(token))
-  const app = await buildApp({ keeper, variables, operatorVariables, clock, newId, log, meter: metrics, calls })
+  const life = new AbortController()
+  const identities = auth === 'identity' ? createIdentities(client, clock, life.signal) : null
+  const app = await buildApp({ keeper, variables, operatorVariables, identities, clock, newId, log, meter: metrics, calls })
 
   let closing: Promise<void> | null = null
   const close = (): Promise<void> => (closing ??= shutDown())
   async function shutDown(): Promise<void> {
     log.info({}, 'shutting down: not ready, nothing new is begun, waiters are sent to another replica')
     calls.refuse()
+    life.abort(calls.refused)
     // It listens no more from here; the connections of waiters stay until they have their answer.
     const closed = app.close()
     const rest = keeper.stop().finally(() => calls.end())
@@ -96,13 +104,13 @@ export async function startReplica(settings: ReplicaSettings, io: ReplicaIo = {}
   }
 
   try {
-    await app.listen({ host, port, backlog: BACKLOG })
+    await app.listen({ ...listen, backlog: BACKLOG })
   } catch (error) {
     await Promise.allSettled([app.close(), transport.close()])
     throw error
   }
   const address = app.listeningOrigin
-  announce(log, address, host)
+  announce(log, address, listen, auth)
   await keeper.start()
   return { address, keeper, close }
 }
@@ -112,29 +120,19 @@ function anyFraction(): number {
   return randomInt(2 ** 32) / 2 ** 32
 }
 
-function announce(log: Log, address: string, host: string): void {
-  log.info(
-    { address },
-    `listening on ${address}; there is no authentication yet: whoever reaches this port may ask, renew and lock`,
-  )
+function announce(log: Log, address: string, { host }: Listen, auth: Auth): void {
+  const who =
+    auth === 'identity'
+      ? 'workloads show their identity, operators their Nomad token'
+      : 'nobody is asked who they are: whoever reaches this port may ask, renew and lock'
+  log.info({ address, auth }, `listening on ${address}; ${who}`)
   if (isLoopback(host)) return
-  log.warn({ address }, `${address} is not on loopback: let nobody reach it but the workloads of this cluster`)
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || host.startsWith('127.')
+  if (auth === 'none') log.warn({ address }, `${address} is not on loopback, and nobody is asked who they are`)
 }
 
 function logger({ name, logLevel }: ReplicaSettings, to: DestinationStream | undefined): Log {
   const options = { level: logLevel, base: { replica: name }, redact: { paths: REDACT, censor: '…' } }
   return to === undefined ? pino(options) : pino(options, to)
-}
-
-function listenAddress(text: string): { host: string; port: number } {
-  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]*)):(\d{1,5})$/.exec(text)
-  const port = Number(match?.[3])
-  if (match === null || port > 65_535) throw new Problem('invalid_request', 'listen: write host:port, such as 127.0.0.1:4650')
-  return { host: match[1] ?? (match[2] === '' ? '::' : (match[2] as string)), port }
 }
 
 /** Waits for the work, but not longer than `ms`. Its failure is as good as its end: it is being shut down. */

@@ -3,6 +3,7 @@ import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Socket } from 'node:net'
 import { Problem } from '../core/errors.ts'
 import { cut } from '../core/state.ts'
+import { addCallers } from './callers.ts'
 import { addContract, contractText } from './contract.ts'
 import { Methods } from './methods.ts'
 import type { ApiPorts, HttpApp } from './ports.ts'
@@ -81,6 +82,7 @@ export async function buildApp(ports: ApiPorts): Promise<HttpApp> {
     log.debug({ request: request.id, method, route, status, ms: Math.round(reply.elapsedTime) }, 'answered')
   })
 
+  addCallers(app, ports)
   await addContract(app)
   holdRoutes(app, ports)
   semaphoreRoutes(app, ports)

@@ -1,6 +1,7 @@
 // The contract: OpenAPI 3.1, made from the very schemas that requests are checked with and answers are written by.
 import swagger from '@fastify/swagger'
 import type { HttpApp } from './ports.ts'
+import { SECURITY_SCHEMES } from './schemas/access.ts'
 import { HOLD_SCHEMAS } from './schemas/holds.ts'
 import { LOCK_SCHEMAS } from './schemas/locks.ts'
 import { Holder, ProblemDocument } from './schemas/problem.ts'
@@ -16,7 +17,7 @@ healthy again, and an operator can shut the gate.
 Durations are Go style strings (\`1m30s\`), times RFC 3339. An unknown field or parameter is refused, not dropped. Every error is a
 problem document (RFC 9457) with a \`kind\`; compare by that, never by a text. To wait is not to fail: 429 or 423, with \`Retry-After\`.
 
-There is no authentication yet.`
+A replica with \`--auth none\`, on loopback as a rule, asks nobody who they are; then no operation needs what its \`security\` says.`
 
 /** Before any route: it listens to them being added. */
 export async function addContract(app: HttpApp): Promise<void> {
@@ -31,6 +32,7 @@ export async function addContract(app: HttpApp): Promise<void> {
       },
       servers: [{ url: '/', description: 'Any replica' }],
       security: [],
+      components: { securitySchemes: SECURITY_SCHEMES },
       tags: [
         { name: 'holds', description: 'For whoever acts: ask, renew, release' },
         { name: 'semaphores', description: 'For operators: who holds, who waits and why' },

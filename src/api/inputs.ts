@@ -10,7 +10,6 @@ import type { AskHold } from './schemas/holds.ts'
 
 const MAX_WAIT_MS = 10 * 60_000
 const MAX_UNTIL_HOURS = 8_760
-const TOKEN = /^[\x21-\x7e]{1,8192}$/
 
 export function waitOf(text: string | undefined): number {
   const ms = text === undefined ? 0 : parseDuration(text)
@@ -62,13 +61,6 @@ export function untilOf(text: string | undefined, clock: Clock): number | null {
     throw invalid('until', `until may be at most ${MAX_UNTIL_HOURS}h from now`)
   if (until <= clock.wall()) throw invalid('until', 'until is not in the future')
   return until
-}
-
-/** The operator's token; null: none was sent. It is never put into a text. */
-export function tokenOf(header: string | string[] | undefined): string | null {
-  if (header === undefined || header === '') return null
-  if (typeof header === 'string' && TOKEN.test(header)) return header
-  throw new Problem('invalid_request', 'the header X-Nomad-Token holds characters that no token has')
 }
 
 function timeOf(field: string, text: string): number {

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyBaseLogger, RawReplyDefaultExpression, Raw
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { Server } from 'node:http'
 import type { Keeper } from '../keeper/keeper.ts'
-import type { Clock, Log, NewId, Variables } from '../keeper/ports.ts'
+import type { Clock, Identities, Log, NewId, Variables } from '../keeper/ports.ts'
 import type { Calls } from './calls.ts'
 
 /** Figures about requests, and the page that shows all figures. */
@@ -20,6 +20,8 @@ export interface ApiPorts {
   readonly variables: Variables
   /** Under the operator's token, so that Nomad's policies decide what an operator may do; null: under the service's own. */
   readonly operatorVariables: (token: string | null) => Variables
+  /** Who workloads are; null: nobody is asked who they are. */
+  readonly identities: Identities | null
   readonly clock: Clock
   readonly newId: NewId
   readonly log: Log

@@ -45,6 +45,7 @@ export function documentOf({ kind, message, more }: Problem): Readonly<Record<st
 
 export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
   if (mayRetryAtOnce(problem.kind)) void reply.header('retry-after', RETRY_AFTER_S)
+  if (problem.kind === 'unauthorized') void reply.header('www-authenticate', 'Bearer')
   // Bytes: they are sent as they are, so that no schema drops a field, and no charset is added to a type that has none.
   const bytes = Buffer.from(JSON.stringify(documentOf(problem)))
   return reply.code(ERRORS[problem.kind].status).type(PROBLEM_TYPE).send(bytes)

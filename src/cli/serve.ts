@@ -8,6 +8,8 @@ const help = `Runs one replica of the service. Any number of them may run; they 
 usage: lockkeeper serve [flags]
 
   --listen HOST:PORT    where to listen (LOCKKEEPER_LISTEN, 127.0.0.1:4650); :PORT for all addresses
+  --auth HOW            identity: workloads show their identity, operators their Nomad token; none: nobody is asked
+                        (LOCKKEEPER_AUTH, none on loopback, else identity). none elsewhere has to be said twice
   --prefix PATH         under which the service keeps its variables in Nomad (LOCKKEEPER_PREFIX, lockkeeper)
   --lease-ttl DURATION  how long a lease lasts without a renewal, 10s or more (LOCKKEEPER_LEASE_TTL, 15s)
   --name NAME           of this replica, for people (LOCKKEEPER_NAME, the name of this host)
@@ -23,6 +25,7 @@ signal ends at once; what was left undone another replica finishes.
 
 const OPTIONS = {
   listen: { type: 'string' },
+  auth: { type: 'string', multiple: true },
   prefix: { type: 'string' },
   'lease-ttl': { type: 'string' },
   name: { type: 'string' },

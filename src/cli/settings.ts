@@ -2,6 +2,7 @@
 // (nomad/settings.ts). A flag wins over the environment; empty counts as unset.
 import { hostname, userInfo } from 'node:os'
 import { prefixFault } from '../keeper/paths.ts'
+import { AUTHS, type Auth } from '../listen.ts'
 import { nomadSettings, type NomadSettings } from '../nomad/settings.ts'
 import { durationOf, invalid } from './arguments.ts'
 import type { Env } from './io.ts'
@@ -54,6 +55,8 @@ export interface OperatorSettings {
 export interface ServeSettings extends OperatorSettings {
   /** As startReplica takes it: `host:port`. */
   readonly listen: string
+  /** As startReplica takes it: each time that it was said. */
+  readonly auth: readonly Auth[]
   /** Name of this replica, for people. */
   readonly name: string
   readonly leaseTtlMs: number
@@ -62,6 +65,7 @@ export interface ServeSettings extends OperatorSettings {
 
 export interface ServeFlags {
   readonly listen?: string | undefined
+  readonly auth?: readonly string[] | undefined
   readonly prefix?: string | undefined
   readonly 'lease-ttl'?: string | undefined
   readonly 'log-level'?: string | undefined
@@ -81,17 +85,19 @@ export function serveSettings(env: Env, flags: ServeFlags): ServeSettings {
   return {
     ...operatorSettings(env, flags.prefix),
     listen: chosen(flags.listen, env['LOCKKEEPER_LISTEN']) ?? DEFAULT_LISTEN,
+    auth: auths(flags.auth ?? chosen(env['LOCKKEEPER_AUTH'])?.split(',') ?? []),
     name: chosen(flags.name, env['LOCKKEEPER_NAME']) ?? hostname(),
     leaseTtlMs: leaseTtl(chosen(flags['lease-ttl'], env['LOCKKEEPER_LEASE_TTL']) ?? '15s'),
     logLevel: logLevel(chosen(flags['log-level'], env['LOCKKEEPER_LOG_LEVEL']) ?? 'info'),
   }
 }
 
-/** Those of `dev`: the service must meet the simulated Nomad and no other, whatever the environment says of a real one. */
+/** Those of `dev`: the service must meet the simulated Nomad and no other, whatever the environment says of a real one. Nobody is
+ *  asked who they are, wherever it listens: nothing real is behind it. */
 export function devSettings(env: Env, flags: ServeFlags): ServeSettings {
   const { LOCKKEEPER_LISTEN, LOCKKEEPER_LOG_LEVEL } = env as { LOCKKEEPER_LISTEN?: string; LOCKKEEPER_LOG_LEVEL?: string }
   const level = chosen(flags['log-level'], LOCKKEEPER_LOG_LEVEL) ?? 'warn'
-  return serveSettings({ LOCKKEEPER_LISTEN }, { ...flags, 'log-level': level, name: 'dev' })
+  return serveSettings({ LOCKKEEPER_LISTEN }, { ...flags, auth: ['none', 'none'], 'log-level': level, name: 'dev' })
 }
 
 function prefixOf(env: Env, flag: string | undefined): string {
@@ -99,6 +105,14 @@ function prefixOf(env: Env, flag: string | undefined): string {
   const fault = prefixFault(prefix)
   if (fault !== null) throw invalid(`--prefix (LOCKKEEPER_PREFIX): ${fault}`)
   return prefix
+}
+
+function auths(words: readonly string[]): Auth[] {
+  return words.map((word) => {
+    const auth = AUTHS.find((one) => one === word.trim())
+    if (auth === undefined) throw invalid(`--auth (LOCKKEEPER_AUTH): one of ${AUTHS.join(', ')}`)
+    return auth
+  })
 }
 
 /** Nomad takes 10s to 24h for a lock. */

@@ -48,6 +48,9 @@ export interface AskInput {
   readonly deadline?: number
 }
 
+export type Allowed = (scope: Scope, unit: string) => Promise<void>
+const ANYBODY: Allowed = () => Promise.resolve()
+
 export interface Readiness {
   readonly ready: boolean
   /** What is missing, in sentences; empty when ready. */
@@ -104,11 +107,12 @@ export class Keeper {
     await this.registry.close()
   }
 
-  /** Waits up to `waitMs` for a grant. Rejects with a Problem; waiting is an answer, not a failure. */
-  async acquire(input: AskInput, waitMs: number, signal: AbortSignal): Promise<Answer> {
+  /** Waits up to `waitMs` for a grant. Rejects with a Problem; waiting is an answer, not a failure. `allowed` rejects when the asker
+   *  may not ask for this; nothing is done before. */
+  async acquire(input: AskInput, waitMs: number, signal: AbortSignal, allowed: Allowed = ANYBODY): Promise<Answer> {
     if (this.registry.waiting >= MAX_WAITERS)
       throw new Problem('overloaded', `${MAX_WAITERS} askers wait here already; ask another replica`)
-    const { ask, semaphore } = await this.#resolve(input, signal)
+    const { ask, semaphore } = await this.#resolve(input, signal, allowed)
     return await semaphore.room.wait(ask, waitMs, () => semaphore.wake(), signal)
   }
 
@@ -167,12 +171,13 @@ export class Keeper {
     return { ready: missing.length === 0, missing }
   }
 
-  async #resolve(input: AskInput, signal: AbortSignal): Promise<{ ask: Ask; semaphore: Semaphore }> {
+  async #resolve(input: AskInput, signal: AbortSignal, allowed: Allowed): Promise<{ ask: Ask; semaphore: Semaphore }> {
     const { key, reason, action = 'restart', task = null, priority = 0, deadline = null } = input
     const common = { key, reason, action, task, priority, deadline }
     if (input.shared !== undefined) {
       const unit = input.unit ?? ''
       const scope = { shared: input.shared }
+      await allowed(scope, unit)
       return { ask: { ...common, scope, unit, place: unit, actor: unit }, semaphore: this.registry.ensure(scope) }
     }
     const id = input.allocation ?? ''
@@ -187,6 +192,7 @@ export class Keeper {
     const { namespace, job, group } = allocation
     const { component } = input
     const scope: GroupScope = { namespace, job, group, ...(component === undefined ? {} : { component }) }
+    await allowed(scope, id)
     const look = await this.#cluster.look(scope, this.#ports.clock.now() - RECENT_MS)
     const of = groupOf(look, scope)
     if (look.job === null || of === null) throw new Problem('allocation_finished', `job ${job} or its group ${group} is gone`)

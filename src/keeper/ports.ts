@@ -1,5 +1,6 @@
 // Room keeper: use cases, ports in and effects out; owns time and concurrency. Knows neither HTTP nor Nomad's URLs.
 // This file: what the keeper needs of the world. The room nomad implements it; the simulation does so too.
+import type { Workload } from '../core/caller.ts'
 import type { Allocation, CheckResult, Job, Node } from '../core/cluster.ts'
 
 /** All time. `now` is monotonic and only its differences mean something; `wall` is for people and deadlines of minutes. */
@@ -87,4 +88,11 @@ export interface Cluster {
   checks(allocation: string, signal?: AbortSignal): Promise<CheckResult[]>
   nodes(signal?: AbortSignal): Promise<Node[]>
   namespaceExists(name: string, signal?: AbortSignal): Promise<boolean>
+}
+
+/** Who a workload is, by the identity that Nomad has signed for it. */
+export interface Identities {
+  /** Rejects with a Problem: `unauthorized`, or `nomad_unavailable` when it cannot be told. Takes a few seconds at most; the token is
+   *  in no text. Where it ends: an identity without an expiry is good for as long as Nomad publishes its key. */
+  workload(token: string): Promise<Workload>
 }

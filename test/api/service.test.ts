@@ -112,12 +112,21 @@ describe('secrets', () => {
 })
 
 describe('start and end', () => {
-  it('a replica says where it listens and that there is no authentication yet, and warns when that is not loopback', async () => {
-    expect(given.logs.join('')).toContain('no authentication yet')
+  it('a replica says where it listens and that nobody is asked there, and warns when that is not loopback', async () => {
+    expect(given.logs.join('')).toContain('nobody is asked who they are')
     expect(given.logs.join('')).not.toContain('not on loopback')
-    const open = await ReplicaUnderTest.start({ listen: '0.0.0.0:0' })
+    const open = await ReplicaUnderTest.start({ listen: '0.0.0.0:0', auth: ['none', 'none'] })
     expect(open.logs.join('')).toContain('not on loopback')
     await open.close()
+  })
+
+  it('a replica that does not listen on loopback asks who calls, unless told otherwise twice', async () => {
+    const asking = await ReplicaUnderTest.start({ listen: '0.0.0.0:0' })
+    thenIt.isProblem(await asking.hold('asked'), 'unauthorized')
+    expect(asking.logs.join('')).toContain('workloads show their identity')
+    await asking.close()
+    const once = ReplicaUnderTest.start({ listen: '0.0.0.0:0', auth: ['none'] })
+    await expect(once).rejects.toMatchObject({ kind: 'invalid_request' })
   })
 
   it('an address that is none, or that is taken, is refused at the start', async () => {

@@ -55,6 +55,7 @@ describe('settings of serve', () => {
   it('have defaults', () => {
     expect(serveSettings({}, {})).toMatchObject({
       listen: '127.0.0.1:4650',
+      auth: [],
       prefix: 'lockkeeper',
       leaseTtlMs: 15_000,
       logLevel: 'info',
@@ -65,6 +66,7 @@ describe('settings of serve', () => {
   it('come from flags and environment alike, and a flag wins', () => {
     const env = {
       LOCKKEEPER_LISTEN: '[::1]:1',
+      LOCKKEEPER_AUTH: 'none, none',
       LOCKKEEPER_PREFIX: 'a',
       LOCKKEEPER_LEASE_TTL: '20s',
       LOCKKEEPER_NAME: 'env',
@@ -72,14 +74,23 @@ describe('settings of serve', () => {
     }
     expect(serveSettings(env, {})).toMatchObject({
       listen: '[::1]:1',
+      auth: ['none', 'none'],
       prefix: 'a',
       leaseTtlMs: 20_000,
       name: 'env',
       logLevel: 'info',
     })
-    const flags = { listen: 'localhost:2', prefix: 'b', 'lease-ttl': '30s', name: 'flag', 'log-level': 'warn' }
+    const flags = {
+      listen: 'localhost:2',
+      auth: ['identity'],
+      prefix: 'b',
+      'lease-ttl': '30s',
+      name: 'flag',
+      'log-level': 'warn',
+    }
     expect(serveSettings(env, flags)).toMatchObject({
       listen: 'localhost:2',
+      auth: ['identity'],
       prefix: 'b',
       leaseTtlMs: 30_000,
       name: 'flag',
@@ -92,6 +103,7 @@ describe('settings of serve', () => {
     [{ 'lease-ttl': 'long' }, '--lease-ttl'],
     [{ 'log-level': 'loud' }, '--log-level'],
     [{ prefix: 'a b' }, '--prefix'],
+    [{ auth: ['nobody'] }, '--auth'],
   ])('are refused by name: %j', (flags, name) => {
     let thrown: unknown
     try {
@@ -106,6 +118,17 @@ describe('settings of serve', () => {
   it.each(['nowhere', '127.0.0.1:70000'])('refuse an address to listen on that is none: %s', async (address) => {
     const ended = await called(['serve', '--listen', address])
     expect(ended).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('host:port') as string })
+  })
+
+  it('refuse to listen to everybody without asking who it is, said once', async () => {
+    for (const [words, env] of [
+      [['--auth', 'none'], {}],
+      [[], { LOCKKEEPER_AUTH: 'none' }],
+    ] as const) {
+      const ended = await called(['serve', '--listen', ':0', ...words], env)
+      expect(ended).toMatchObject({ code: 2, stdout: '' })
+      expect(ended.stderr).toContain('say it twice: --auth none --auth none (LOCKKEEPER_AUTH=none,none)')
+    }
   })
 
   it('refuse the namespace *', async () => {

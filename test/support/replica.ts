@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { DevNomad, type JobSpec } from '../../src/devnomad/devnomad.ts'
+import { DevNomad, type DevNomadOptions, type JobSpec } from '../../src/devnomad/devnomad.ts'
 import { systemClock } from '../../src/keeper/clock.ts'
 import { startReplica, type ReplicaSettings, type RunningReplica } from '../../src/server.ts'
 
@@ -24,15 +24,23 @@ const SECOND = 1e9
 
 /** One replica before a simulated Nomad, both in real time and over real HTTP. */
 export class ReplicaUnderTest {
-  readonly nomad = new DevNomad({ clock: systemClock, newId: randomUUID, lagMs: 50 })
+  readonly nomad: DevNomad
+  /** Of the management, with ACLs; else empty. */
+  readonly token: string
   readonly logs: string[] = []
   /** Every answer, for what holds of all of them. */
   readonly seen: { readonly method: string; readonly path: string; readonly answer: HttpAnswer }[] = []
   #listening: { readonly address: string; close(): Promise<void> } | null = null
   #replica: RunningReplica | null = null
 
-  static async start(settings: Partial<ReplicaSettings> = {}): Promise<ReplicaUnderTest> {
-    const under = new ReplicaUnderTest()
+  private constructor(options: Partial<DevNomadOptions>) {
+    this.nomad = new DevNomad({ clock: systemClock, newId: randomUUID, lagMs: 50, ...options })
+    const made = options.acl === true ? this.nomad.acl.bootstrap() : null
+    this.token = made !== null && 'SecretID' in made ? made.SecretID : ''
+  }
+
+  static async start(settings: Partial<ReplicaSettings> = {}, options: Partial<DevNomadOptions> = {}): Promise<ReplicaUnderTest> {
+    const under = new ReplicaUnderTest(options)
     try {
       return await under.#start(settings)
     } catch (error) {
@@ -50,7 +58,12 @@ export class ReplicaUnderTest {
         leaseTtlMs: TTL_MS,
         name: 'replica-1',
         logLevel: 'debug',
-        nomad: { addresses: [this.nomadAddress], namespace: 'default', token: {}, tls: { skipVerify: false } },
+        nomad: {
+          addresses: [this.nomadAddress],
+          namespace: 'default',
+          token: this.token === '' ? {} : { value: this.token },
+          tls: { skipVerify: false },
+        },
         ...settings,
       },
       { logTo: { write: (line) => void this.logs.push(line) } },
@@ -84,6 +97,7 @@ export class ReplicaUnderTest {
   async askNomad(method: string, path: string, body?: object): Promise<HttpAnswer> {
     return await exchange(`${this.nomadAddress}${path}`, {
       method,
+      headers: this.token === '' ? {} : { 'x-nomad-token': this.token },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
   }
@@ -151,7 +165,14 @@ function jobSpec(
           HealthyDeadline: 60 * SECOND,
           ProgressDeadline: 120 * SECOND,
         },
-        Tasks: [{ Name: 'app', Driver: 'dev', Config: { healthy_after: '0s' } }],
+        Tasks: [
+          {
+            Name: 'app',
+            Driver: 'dev',
+            Config: { healthy_after: '0s' },
+            Identities: [{ Name: 'lockkeeper', Audience: ['lockkeeper'], TTL: 3_600 * SECOND, File: true }],
+          },
+        ],
       },
     ],
   } as JobSpec

@@ -1,8 +1,12 @@
+import type { Caller } from '../../core/caller.ts'
 import { formatDuration } from '../../core/duration.ts'
+import type { Scope } from '../../core/scope.ts'
 import { releaseByForce } from '../../keeper/operate.ts'
-import { askOf, tokenOf, waitOf } from '../inputs.ts'
-import { asOperator, OPERATOR_HEADERS } from '../operator.ts'
+import { askOf, waitOf } from '../inputs.ts'
+import { asOperator } from '../operator.ts'
+import { demandOwn, permit } from '../permits.ts'
 import type { ApiPorts, HttpApp } from '../ports.ts'
+import { OPERATOR, WORKLOAD_OR_OPERATOR, REFUSALS } from '../schemas/access.ts'
 import { problems } from '../schemas/problem.ts'
 import { NoQuery, ref } from '../schemas/words.ts'
 import {
@@ -23,7 +27,16 @@ import { holdView, scopeView, waitingProblem } from '../views/holds.ts'
 const tags = ['holds']
 const WARNING = 'the slot is free, but the client may still act: nothing can take that from it'
 
-export function holdRoutes(app: HttpApp, { keeper, operatorVariables, clock, calls }: ApiPorts): void {
+export function holdRoutes(app: HttpApp, ports: ApiPorts): void {
+  const { keeper, clock, calls } = ports
+
+  /** The hold, for those who may. */
+  async function holdFor(caller: Caller, id: string, right: 'read' | 'write', signal: AbortSignal) {
+    const found = await keeper.hold(id, signal)
+    await permit(ports, caller, right, found.semaphore.scope, found.hold.unit, signal)
+    return found
+  }
+
   app.route({
     method: 'POST',
     url: '/v1/holds',
@@ -34,12 +47,13 @@ export function holdRoutes(app: HttpApp, { keeper, operatorVariables, clock, cal
         'Asked again with the same unit and key it is the same request, and the same hold with a new lease. ' +
         'A request that waits keeps its place for a few seconds after its answer.',
       tags,
-      security: [],
+      security: WORKLOAD_OR_OPERATOR,
       querystring: WaitQuery,
       body: ref(AskHold),
       response: {
         201: ref(GrantedHold),
         ...problems(
+          ...REFUSALS,
           'unsupported_job',
           'unknown_allocation',
           'allocation_finished',
@@ -57,8 +71,12 @@ export function holdRoutes(app: HttpApp, { keeper, operatorVariables, clock, cal
       },
     },
     handler: async (request, reply) => {
-      const ask = askOf(request.body)
-      const answer = await keeper.acquire(ask, waitOf(request.query.wait), calls.signalOf(reply.raw))
+      const { caller, body, query } = request
+      const ask = askOf(body)
+      demandOwn(caller, ask.allocation ?? ask.unit ?? '')
+      const signal = calls.signalOf(reply.raw)
+      const allowed = (scope: Scope, unit: string) => permit(ports, caller, 'write', scope, unit, signal)
+      const answer = await keeper.acquire(ask, waitOf(query.wait), signal, allowed)
       if (answer.kind === 'waiting') throw waitingProblem(answer)
       const { hold, lease } = answer
       const { leaseTtlMs } = keeper
@@ -83,17 +101,19 @@ export function holdRoutes(app: HttpApp, { keeper, operatorVariables, clock, cal
       summary: 'Keep a hold',
       description: 'Renew once before you act. 409 means that you must not act any more.',
       tags,
-      security: [],
+      security: WORKLOAD_OR_OPERATOR,
       params: HoldPath,
       querystring: NoQuery,
       body: ref(LeaseBody),
       response: {
         200: ref(RenewedHold),
-        ...problems('unknown_hold', 'lease_lost', 'not_holder', 'already_released', 'body_too_large'),
+        ...problems(...REFUSALS, 'unknown_hold', 'lease_lost', 'not_holder', 'already_released', 'body_too_large'),
       },
     },
     handler: async (request, reply) => {
-      const { hold } = await keeper.renew(request.params.hold, request.body.lease, calls.signalOf(reply.raw))
+      const signal = calls.signalOf(reply.raw)
+      const { id } = (await holdFor(request.caller, request.params.hold, 'write', signal)).hold
+      const { hold } = await keeper.renew(id, request.body.lease, signal)
       return { phase: hold.phase, valid_for: formatDuration(keeper.leaseTtlMs) }
     },
   })
@@ -106,18 +126,28 @@ export function holdRoutes(app: HttpApp, { keeper, operatorVariables, clock, cal
       summary: 'End your part of a hold',
       description: 'From here the health gate decides when the next one may go.',
       tags,
-      security: [],
+      security: WORKLOAD_OR_OPERATOR,
       params: HoldPath,
       querystring: NoQuery,
       body: ref(ReleaseBody),
       response: {
         200: ref(ReleasedHold),
-        ...problems('unknown_hold', 'lease_lost', 'not_holder', 'already_released', 'state_unreadable', 'body_too_large'),
+        ...problems(
+          ...REFUSALS,
+          'unknown_hold',
+          'lease_lost',
+          'not_holder',
+          'already_released',
+          'state_unreadable',
+          'body_too_large',
+        ),
       },
     },
     handler: async (request, reply) => {
+      const signal = calls.signalOf(reply.raw)
       const { lease, outcome = 'done' } = request.body
-      return await keeper.release(request.params.hold, lease, outcome, calls.signalOf(reply.raw))
+      const { id } = (await holdFor(request.caller, request.params.hold, 'write', signal)).hold
+      return await keeper.release(id, lease, outcome, signal)
     },
   })
 
@@ -128,16 +158,16 @@ export function holdRoutes(app: HttpApp, { keeper, operatorVariables, clock, cal
       operationId: 'getHold',
       summary: 'Look at a hold',
       tags,
-      security: [],
+      security: WORKLOAD_OR_OPERATOR,
       params: HoldPath,
       querystring: NoQuery,
-      response: { 200: ref(HoldView), ...problems('unknown_hold') },
+      response: { 200: ref(HoldView), ...problems(...REFUSALS, 'unknown_hold') },
     },
     handler: async (request, reply) => {
       const signal = calls.signalOf(reply.raw)
       // What this replica remembers may be a moment old; whoever looks wants to know what is.
       await keeper.registry.refresh(signal)
-      const { hold, semaphore } = await keeper.hold(request.params.hold, signal)
+      const { hold, semaphore } = await holdFor(request.caller, request.params.hold, 'read', signal)
       return holdView(hold, semaphore.scope, semaphore)
     },
   })
@@ -151,24 +181,22 @@ export function holdRoutes(app: HttpApp, { keeper, operatorVariables, clock, cal
       description:
         'For operators, when an actor is known to be gone for good. The slot is free at once, without the health gate.',
       tags,
-      security: [],
+      security: OPERATOR,
       params: HoldPath,
       querystring: NoQuery,
-      headers: OPERATOR_HEADERS,
       body: ref(ForceBody),
       response: {
         200: ref(ForcedRelease),
-        ...problems('forbidden', 'unknown_hold', 'unknown_semaphore', 'conflict', 'state_unreadable', 'body_too_large'),
+        ...problems(...REFUSALS, 'unknown_hold', 'unknown_semaphore', 'conflict', 'state_unreadable', 'body_too_large'),
       },
     },
     handler: async (request, reply) => {
-      const token = tokenOf(request.headers['x-nomad-token'])
       const { reason, by } = request.body
       const why = by === undefined ? reason : `${reason} (${by})`
       const signal = calls.signalOf(reply.raw)
       const wall = () => clock.wall()
-      const { hold, scope } = await asOperator(token, () =>
-        releaseByForce(operatorVariables(token), keeper.paths, request.params.hold, why, wall, signal),
+      const { hold, scope } = await asOperator(ports, request.caller, (own) =>
+        releaseByForce(own, keeper.paths, request.params.hold, why, wall, signal),
       )
       return { hold: hold.id, scope: scopeView(scope), unit: hold.unit, warning: WARNING }
     },

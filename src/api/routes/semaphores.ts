@@ -1,9 +1,10 @@
 import type { Scope } from '../../core/scope.ts'
 import { readLocks, resumeSemaphore } from '../../keeper/operate.ts'
 import type { Semaphore } from '../../keeper/semaphore.ts'
-import { levelOf, scopeNamed, tokenOf } from '../inputs.ts'
-import { asOperator, OPERATOR_HEADERS } from '../operator.ts'
+import { levelOf, scopeNamed } from '../inputs.ts'
+import { asOperator } from '../operator.ts'
 import type { ApiPorts, HttpApp } from '../ports.ts'
+import { ANYBODY, OPERATOR, REFUSALS } from '../schemas/access.ts'
 import { problems } from '../schemas/problem.ts'
 import { Resumed, ResumeBody, SemaphoreList, SemaphoresQuery } from '../schemas/semaphores.ts'
 import { NoQuery, ref } from '../schemas/words.ts'
@@ -16,7 +17,7 @@ const MAX_IDLE_LOOKS = 50
 const LOOKS_AT_ONCE = 8
 
 export function semaphoreRoutes(app: HttpApp, ports: ApiPorts): void {
-  const { keeper, variables, operatorVariables, clock, calls } = ports
+  const { keeper, variables, clock, calls } = ports
 
   app.route({
     method: 'GET',
@@ -25,7 +26,7 @@ export function semaphoreRoutes(app: HttpApp, ports: ApiPorts): void {
       operationId: 'listSemaphores',
       summary: 'Who holds, who waits and why',
       tags,
-      security: [],
+      security: ANYBODY,
       querystring: SemaphoresQuery,
       response: { 200: ref(SemaphoreList), ...problems() },
     },
@@ -52,23 +53,21 @@ export function semaphoreRoutes(app: HttpApp, ports: ApiPorts): void {
       summary: 'Let a halted semaphore go on',
       description: 'Its failures are forgotten.',
       tags,
-      security: [],
+      security: OPERATOR,
       querystring: NoQuery,
-      headers: OPERATOR_HEADERS,
       body: ref(ResumeBody),
       response: {
         200: ref(Resumed),
-        ...problems('forbidden', 'unknown_semaphore', 'conflict', 'state_unreadable', 'body_too_large'),
+        ...problems(...REFUSALS, 'unknown_semaphore', 'conflict', 'state_unreadable', 'body_too_large'),
       },
     },
     handler: async (request, reply) => {
-      const token = tokenOf(request.headers['x-nomad-token'])
       const { reason, by, ...named } = request.body
       const scope = scopeNamed(named)
       const why = by === undefined ? reason : `${reason} (${by})`
       const signal = calls.signalOf(reply.raw)
-      const { changed } = await asOperator(token, () =>
-        resumeSemaphore(operatorVariables(token), keeper.paths, scope, why, () => clock.wall(), signal),
+      const { changed } = await asOperator(ports, request.caller, (own) =>
+        resumeSemaphore(own, keeper.paths, scope, why, () => clock.wall(), signal),
       )
       return { resumed: changed }
     },

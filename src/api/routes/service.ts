@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import type { ApiPorts, HttpApp } from '../ports.ts'
+import { ANYBODY } from '../schemas/access.ts'
 import { ownProblems } from '../schemas/problem.ts'
 import { Liveness, ReadinessView } from '../schemas/service.ts'
 import { NoQuery, ref, said } from '../schemas/words.ts'
@@ -17,7 +18,7 @@ export function serviceRoutes(app: HttpApp, { keeper, meter, clock, calls }: Api
       operationId: 'isLive',
       summary: 'Whether it runs',
       tags,
-      security: [],
+      security: ANYBODY,
       querystring: NoQuery,
       response: { 200: ref(Liveness), ...ownProblems() },
     },
@@ -31,7 +32,7 @@ export function serviceRoutes(app: HttpApp, { keeper, meter, clock, calls }: Api
       operationId: 'isReady',
       summary: 'Whether it can grant, and what is missing',
       tags,
-      security: [],
+      security: ANYBODY,
       querystring: NoQuery,
       response: {
         200: ref(ReadinessView),
@@ -55,7 +56,7 @@ export function serviceRoutes(app: HttpApp, { keeper, meter, clock, calls }: Api
       operationId: 'getMetrics',
       summary: 'Figures for Prometheus',
       tags,
-      security: [],
+      security: ANYBODY,
       querystring: NoQuery,
       response: {
         200: { description: 'Prometheus text format', content: { 'text/plain': { schema: Type.String() } } },
@@ -75,7 +76,7 @@ export function serviceRoutes(app: HttpApp, { keeper, meter, clock, calls }: Api
       operationId: 'getContract',
       summary: 'This contract',
       tags,
-      security: [],
+      security: ANYBODY,
       querystring: NoQuery,
       response: {
         200: { description: 'OpenAPI 3.1', content: { 'application/json': { schema: said('The document') } } },
