@@ -18,6 +18,11 @@ export class Alarm {
     this.#ring?.()
   }
 
+  /** Forgets the wakes that came until now. */
+  silence(): void {
+    this.#rung = false
+  }
+
   /** Returns when somebody wakes, after `ms`, or when the signal aborts. */
   async sleep(ms: number, signal: AbortSignal): Promise<void> {
     if (!this.#rung && !signal.aborted) {

@@ -75,33 +75,39 @@ export class Chores {
 
   /** Starts what is to be done after a turn. `reach`: how many of the queue's head may go soon; `stateAt`: when the state was read. */
   start(ordered: readonly Candidate[], plan: Plan, reach: number, stateAt: number): void {
-    const soon = new Set([...plan.next, ...ordered.slice(0, reach + LEASES_AHEAD).map(({ id }) => id)])
     const now = this.#deps.clock.now()
-    const idle = this.#room
-      .all()
-      .filter((waiter) => !waiter.confirming && plan.grants.every(({ candidate }) => candidate.id !== waiter.id))
+    const granted = new Set(plan.grants.map(({ candidate }) => candidate.id))
+    const isIdle = (waiter: Waiter) => !waiter.confirming && !granted.has(waiter.id)
+    const idle = this.#room.all().filter(isIdle)
     for (const waiter of idle) {
       if (waiter.poll === null && now - waiter.absentSince >= ABSENT_MS) this.leave(waiter)
       else if (waiter.lease !== null && !waiter.lease.valid()) this.startOver(waiter)
-      else if (waiter.poll !== null && waiter.lease === null && soon.has(waiter.id))
-        this.run(`lease ${waiter.id}`, () => this.#acquire(waiter))
+    }
+    const soon = new Set([...plan.next, ...ordered.slice(0, reach + LEASES_AHEAD).map(({ id }) => id)])
+    const nextOnes = [...soon].flatMap((id) => this.#room.get(id) ?? []).filter(isIdle)
+    for (const waiter of nextOnes) {
+      if (waiter.poll !== null && waiter.lease === null) this.run(`lease ${waiter.id}`, () => this.#acquire(waiter))
     }
     // Whoever is about to be granted at once needs no place in the queue.
-    const placeless = idle.filter((waiter) => waiter.poll !== null && !plan.next.has(waiter.id) && this.#mayStore(waiter))
-    this.#each('store', placeless, (waiter) => this.#store(waiter))
-    const entries = [...this.#queue.entries.values()]
-    for (const path of this.#orphans.keys()) if (!this.#queue.entries.has(path)) this.#orphans.delete(path)
+    const isPlaceless = (waiter: Waiter) => waiter.poll !== null && !plan.next.has(waiter.id) && this.#mayStore(waiter)
+    this.#each(
+      'store',
+      () => idle.filter(isPlaceless),
+      (waiter) => this.#store(waiter),
+    )
     this.#each(
       'read',
-      entries.filter(({ record }) => record === undefined),
+      () => [...this.#queue.entries.values()].filter(({ record }) => record === undefined),
       ({ path }) => this.#read(path),
     )
     this.#each(
       'remove',
-      entries.filter((entry) => this.#isForsaken(entry, now)),
+      () => this.#forsaken(ordered, now),
       (entry) => this.#remove(entry),
     )
-    const behind = idle.some((waiter) => soon.has(waiter.id) && isBehind(waiter, this.#queue))
+    // Whose place is still being stored is behind again when it is.
+    const isPlaced = (waiter: Waiter) => plan.next.has(waiter.id) || requestOf(waiter, this.#queue) !== null
+    const behind = nextOnes.some((waiter) => isPlaced(waiter) && isBehind(waiter, this.#queue))
     const others = this.#queue.at < stateAt && [...plan.next].some((id) => this.#room.get(id) === null)
     if (behind || others) this.run('list', () => this.#list())
   }
@@ -161,7 +167,9 @@ export class Chores {
     await Promise.all(this.#running.values())
   }
 
-  #each<T>(name: string, items: readonly T[], work: (item: T) => Promise<void>): void {
+  #each<T>(name: string, wanted: () => readonly T[], work: (item: T) => Promise<void>): void {
+    if (this.#running.has(name)) return
+    const items = wanted()
     if (items.length === 0) return
     this.run(name, async () => {
       const left = items.values()
@@ -173,18 +181,19 @@ export class Chores {
     })
   }
 
-  /** Nobody waits for it: its asker is not here, and its replica is we, or gone. After a while it is removed. */
-  #isForsaken({ path, record }: Entry, now: number): boolean {
-    if (record == null) return false
-    const here = this.#room.get(waiterId(record)) !== null
-    const elsewhere = record.via !== this.#deps.replica.id && this.#deps.replica.isAlive(record.via)
-    if (here || elsewhere) {
-      this.#orphans.delete(path)
-      return false
-    }
-    const since = this.#orphans.get(path) ?? now
-    this.#orphans.set(path, since)
-    return now - since >= ORPHAN_MS
+  /** Requests that nobody waits for: their asker is not here, and their replica is we, or gone. After a while they are removed. */
+  #forsaken(ordered: readonly Candidate[], now: number): Entry[] {
+    const { replica } = this.#deps
+    // Whose asker is here stands in the order under another name.
+    const theirs = ordered.flatMap(({ id }) => this.#queue.entries.get(id) ?? [])
+    const orphans = theirs.filter(({ record }) => {
+      if (record == null || this.#room.get(waiterId(record)) !== null) return false
+      return record.via === replica.id || !replica.isAlive(record.via)
+    })
+    const known = new Set(orphans.map(({ path }) => path))
+    for (const path of this.#orphans.keys()) if (!known.has(path)) this.#orphans.delete(path)
+    for (const path of known) if (!this.#orphans.has(path)) this.#orphans.set(path, now)
+    return orphans.filter(({ path }) => now - (this.#orphans.get(path) as number) >= ORPHAN_MS)
   }
 
   /** Whether the waiter has no place here yet and may put one: its own from another replica, one that nobody has, or that of another

@@ -10,7 +10,7 @@ import { groupOf, type ClusterView, type JobLook } from './cluster-view.ts'
 import type { LockView } from './lock-view.ts'
 import type { Meter } from './ports.ts'
 import type { Stored } from './records.ts'
-import type { Waiter, WaitingRoom } from './waiting-room.ts'
+import { waiterId, type Waiter, type WaitingRoom } from './waiting-room.ts'
 
 export interface HandOutDeps extends ChoreDeps {
   readonly cluster: ClusterView
@@ -48,13 +48,11 @@ export class HandOut {
   /** Every hold, committed at `index` or before, of somebody who waits here is confirmed and told; one that another replica
    *  granted to the same process is adopted. */
   start(state: State, index: number): void {
-    for (const waiter of this.#room.all()) {
-      if (waiter.confirming || waiter.lease === null) continue
-      const hold = state.holds.find(
-        ({ unit, key, phase }) => unit === waiter.ask.unit && key === waiter.ask.key && phase === 'acting',
-      )
+    for (const hold of state.holds) {
+      const waiter = hold.phase === 'acting' ? this.#room.get(waiterId(hold)) : null
+      if (waiter === null || waiter.confirming || waiter.lease === null) continue
       // A grant whose asker has gone is taken back; only who is here adopts one.
-      if (hold === undefined || (hold.id !== waiter.holdId && (waiter.poll === null || !waiter.lease.valid()))) continue
+      if (hold.id !== waiter.holdId && (waiter.poll === null || !waiter.lease.valid())) continue
       const work = hold.id === waiter.holdId ? () => this.#confirm(waiter, hold, state, index) : () => this.#adopt(waiter, hold)
       waiter.confirming = true
       this.#chores.run(`confirm ${waiter.id}`, () => work().finally(() => (waiter.confirming = false)))

@@ -7,12 +7,13 @@ import { NomadFault } from '../core/nomad-fault.ts'
 import { fallbackPolicy, type Policy, type ResolvedPolicy } from '../core/policy.ts'
 import { describe, isGroupScope, type Scope } from '../core/scope.ts'
 import { grant } from '../core/semaphore.ts'
-import { emptyState, MAX_HOLDS, type Baseline, type State } from '../core/state.ts'
+import { emptyState, MAX_HOLDS, type State } from '../core/state.ts'
 import { Alarm } from './alarm.ts'
 import { Changes, type Commit } from './changes.ts'
 import { Chores } from './chores.ts'
 import { groupOf, type JobLook } from './cluster-view.ts'
 import { HandOut, type HandOutDeps } from './hand-out.ts'
+import { newHold } from './new-hold.ts'
 import { readSemaphore, semaphoreItems, type Items, type Stored } from './records.ts'
 import { WaitingRoom, requestOf, type Waiter } from './waiting-room.ts'
 
@@ -20,9 +21,10 @@ import { WaitingRoom, requestOf, type Waiter } from './waiting-room.ts'
 const LOOK_MS = 1_500
 const TICK_MS = 1_000
 const RETRY_MS = 500
-/** With thousands of waiters a decision takes a while: then at most a third of the time goes into decisions. */
-const SLOW_MS = 4
-const PAUSE_FACTOR = 2
+/** With thousands of waiters a decision takes a while: then at most a fifth of the time goes into decisions, unless a change of the
+ *  state is wanted, which is what frees a slot. */
+const SLOW_MS = 2
+const PAUSE_FACTOR = 4
 
 export class Semaphore {
   readonly scope: Scope
@@ -37,6 +39,8 @@ export class Semaphore {
   readonly #changes: Changes
   readonly #handOut: HandOut
   readonly #alarm: Alarm
+  /** Rings when a change is wanted. */
+  readonly #hurry: Alarm
   readonly #fallback: ResolvedPolicy
   #look: JobLook | null = null
   /** What the look says of our group: worked out once, for all turns until the next look. */
@@ -51,9 +55,13 @@ export class Semaphore {
     this.#fallback = fallbackPolicy(scope)
     this.#alarm = new Alarm(deps.clock)
     this.#alarm.wake()
+    this.#hurry = new Alarm(deps.clock)
     this.room = new WaitingRoom(scope, deps.paths, deps.clock, deps.newId)
     this.chores = new Chores(deps, scope, this.room, () => this.wake())
-    this.#changes = new Changes(deps.clock, () => this.wake())
+    this.#changes = new Changes(deps.clock, () => {
+      this.#hurry.wake()
+      this.wake()
+    })
     this.commit = (change, signal) => this.#changes.commit(change, signal)
     const seeLook = (look: JobLook) => this.seeLook(look)
     this.#handOut = new HandOut(deps, scope, this.room, this.chores, { commit: this.commit, stored: () => this.#stored, seeLook })
@@ -124,7 +132,7 @@ export class Semaphore {
       if (signal.aborted) break
       try {
         const busyMs = await this.#turn(signal)
-        if (busyMs >= SLOW_MS) await clock.sleep(PAUSE_FACTOR * busyMs, signal)
+        if (busyMs >= SLOW_MS) await this.#hurry.sleep(PAUSE_FACTOR * busyMs, signal)
       } catch (error) {
         if (signal.aborted) break
         log.warn({ scope: this.scope, error: String(error) }, 'a turn failed; it is tried again')
@@ -141,7 +149,7 @@ export class Semaphore {
   /** What Nomad refuses, it will refuse again: those who wait for it are told. What it did not answer is tried again. */
   #afterFailure(error: unknown): void {
     this.#stored = null
-    for (const waiter of this.room.all()) waiter.last = null
+    this.room.forgetDecided()
     if (error instanceof NomadFault && error.kind === 'unavailable') return
     const denied = error instanceof NomadFault && error.kind === 'denied'
     const problem = denied
@@ -165,6 +173,7 @@ export class Semaphore {
     this.#dismiss()
     const { policy } = this.policy
     const now = clock.wall()
+    this.#hurry.silence()
     const changes = this.#changes.apply(stored.state, stored.at, policy, now)
     if (changes.unproved) {
       this.#stored = null
@@ -176,9 +185,10 @@ export class Semaphore {
     const index = await this.#write(stored, state, signal)
     if (index === null) return this.#again()
     const writtenAt = clock.now()
+    // First of all the list of the locks, on which the next holder waits.
+    this.#handOut.start(state, index)
     changes.settle(state, index)
     this.room.explain(ordered, plan, state.holds)
-    this.#handOut.start(state, index)
     this.chores.start(ordered, plan, policy.maxParallel === 0 ? MAX_HOLDS : policy.maxParallel, (this.#stored ?? stored).at)
     this.#refreshLook(this.room.size > 0)
     return clock.now() - writtenAt + writingAt - begunAt
@@ -192,7 +202,9 @@ export class Semaphore {
   /** The grants of the plan, as long as the state with them can be stored. */
   #withGrants(before: State, plan: Plan, now: number): State {
     return plan.grants.reduce((state, { candidate, slot, wasUp }) => {
-      const granted = grant(state, this.#newHold(candidate.id, slot, wasUp), now)
+      const waiter = this.room.get(candidate.id) as Waiter
+      const request = requestOf(waiter, this.chores.queue)?.modifyIndex ?? null
+      const granted = grant(state, newHold(waiter, request, { slot, wasUp }, this.#look), now)
       return semaphoreItems(granted) === null ? state : granted
     }, before)
   }
@@ -227,37 +239,6 @@ export class Semaphore {
     const fresh = this.#look !== null && this.#deps.clock.now() - this.#look.at <= LOOK_MS ? this.#look : null
     const group = fresh === null ? null : (this.#group?.view ?? null)
     return { locked, deploying: fresh?.deploying ?? false, group }
-  }
-
-  #newHold(waiterId: string, slot: number, wasUp: boolean) {
-    const waiter = this.room.get(waiterId) as Waiter
-    const { ask, holdId } = waiter
-    const lease = waiter.lease as NonNullable<Waiter['lease']>
-    const { key, unit, place, task, action, reason, actor } = ask
-    const { path, index, proof } = lease
-    const request = requestOf(waiter, this.chores.queue)?.modifyIndex ?? null
-    const baseline = this.#baselineOf(unit)
-    return {
-      id: holdId,
-      key,
-      slot,
-      unit,
-      place,
-      task,
-      action,
-      reason,
-      actor,
-      lease: { path, index, proof },
-      request,
-      wasUp,
-      baseline,
-    }
-  }
-
-  /** Where the unit's tasks stand, in the look that the grant was decided on. */
-  #baselineOf(unit: string): Baseline {
-    const tasks = this.#look?.allocations.find(({ id }) => id === unit)?.tasks ?? {}
-    return Object.fromEntries(Object.entries(tasks).map(([name, { restarts, startedAt }]) => [name, { restarts, startedAt }]))
   }
 
   /** The index at which `state` is what is stored; null: it is not, and what is known now is newer. */

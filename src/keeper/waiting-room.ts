@@ -33,8 +33,14 @@ export interface Waiter {
   confirming: boolean
   /** After a grant was taken back: not granted again before this monotonic time. */
   notBefore: number
-  last: Waiting | null
-  beingGranted: boolean
+}
+
+/** The newest decision about everybody who waits. A place in it is looked up for those who are told only. */
+interface Decided {
+  readonly plan: Plan
+  readonly holds: readonly Hold[]
+  readonly waiting: number
+  readonly positionOf: (id: string) => number | undefined
 }
 
 export class WaitingRoom {
@@ -43,6 +49,7 @@ export class WaitingRoom {
   readonly #clock: Clock
   readonly #newId: NewId
   readonly #waiters = new Map<string, Waiter>()
+  #decided: Decided | null = null
 
   constructor(scope: Scope, paths: Paths, clock: Clock, newId: NewId) {
     this.#scope = scope
@@ -83,13 +90,13 @@ export class WaitingRoom {
     const endsAt = clock.now() + waitMs
     while (!over.signal.aborted) {
       const now = clock.now()
-      const undecided = waiter.last === null || waiter.beingGranted || waiter.confirming
+      const undecided = waiter.confirming || this.#isBeingGranted(waiter)
       if (now >= endsAt + (undecided ? GRANT_GRACE_MS : 0)) break
       await clock.sleep(Math.max(endsAt - now, 50), over.signal).catch(() => undefined)
     }
     signal.removeEventListener('abort', gone)
     this.#pause(waiter, poll)
-    const result = (answer as Answer | Problem | null) ?? waiter.last
+    const result = (answer as Answer | Problem | null) ?? this.#whyWaits(waiter)
     if (result === null)
       throw new Problem('nomad_unavailable', 'Nomad gave no answer in time; the place is kept for a moment, ask again')
     if (result instanceof Problem) throw result
@@ -138,34 +145,51 @@ export class WaitingRoom {
   /** Everybody who waits anywhere. A waiter of ours is ready with a valid lease, an open poll, and when nobody can be before it
    *  of whom we do not know: the list must be as new as its own place in the queue. */
   candidates(queue: Queue): Candidate[] {
-    const complete = [...queue.entries.values()].every(({ record }) => record !== undefined)
+    const entries = [...queue.entries.values()]
+    const complete = entries.every(({ record }) => record !== undefined)
     const now = this.#clock.now()
-    const own = new Set<string>()
-    const ours = this.all().map((waiter) => {
+    const own = new Set<Entry>()
+    const candidates: Candidate[] = this.all().map((waiter) => {
       const request = requestOf(waiter, queue)
-      if (request !== null) own.add(request.path)
+      if (request !== null) own.add(request)
       const here = waiter.poll !== null && !waiter.confirming && waiter.notBefore <= now
-      const ready = complete && here && waiter.lease?.valid() === true && !isBehind(waiter, queue)
+      const ready = here && complete && waiter.lease?.valid() === true && !isBehind(waiter, queue)
       const { unit, place, priority, deadline } = waiter.ask
       return { id: waiter.id, unit, place, priority, deadline, createIndex: request?.createIndex ?? Infinity, ready }
     })
-    const theirs = [...queue.entries.values()].flatMap(({ path, createIndex, record }) => {
-      if (record == null || own.has(path)) return []
+    for (const entry of entries) {
+      const { path, createIndex, record } = entry
+      if (record == null || own.has(entry)) continue
       const { unit, place, priority, deadline } = record
-      return [{ id: path, unit, place, priority, deadline, createIndex, ready: false }]
-    })
-    return [...ours, ...theirs]
+      candidates.push({ id: path, unit, place, priority, deadline, createIndex, ready: false })
+    }
+    return candidates
   }
 
-  /** Remembers for each waiter why it waits; a poll that runs out answers with it. */
+  /** Remembers what was decided: a poll that runs out is told why it waits. */
   explain(ordered: readonly Candidate[], plan: Plan, holds: readonly Hold[]): void {
-    for (const [at, { id }] of ordered.entries()) {
-      const waiter = this.#waiters.get(id)
-      if (waiter === undefined) continue
-      waiter.beingGranted = plan.next.has(id) || !plan.waits.has(id)
-      const wait = plan.waits.get(id)
-      if (wait !== undefined) waiter.last = { kind: 'waiting', wait, position: at + 1, waiting: ordered.length, holds }
-    }
+    let positions: ReadonlyMap<string, number> | null = null
+    const positionOf = (id: string) => (positions ??= new Map(ordered.map((one, at) => [one.id, at + 1]))).get(id)
+    this.#decided = { plan, holds, waiting: ordered.length, positionOf }
+  }
+
+  /** What was decided last may not be true any more. */
+  forgetDecided(): void {
+    this.#decided = null
+  }
+
+  /** Whether it is, or may be as far as is decided. */
+  #isBeingGranted({ id }: Waiter): boolean {
+    const plan = this.#decided?.plan
+    return plan === undefined || plan.next.has(id) || !plan.waits.has(id)
+  }
+
+  /** Null: that is not decided. */
+  #whyWaits({ id }: Waiter): Waiting | null {
+    if (this.#decided === null) return null
+    const { plan, holds, waiting, positionOf } = this.#decided
+    const [wait, position] = [plan.waits.get(id), positionOf(id)]
+    return wait === undefined || position === undefined ? null : { kind: 'waiting', wait, position, waiting, holds }
   }
 
   #newWaiter(id: string, ask: Ask): Waiter {
@@ -180,8 +204,6 @@ export class WaitingRoom {
       absentSince: 0,
       confirming: false,
       notBefore: -Infinity,
-      last: null,
-      beingGranted: true,
     }
   }
 }
