@@ -131,18 +131,18 @@ export function createNomadClient(options: ClientOptions): NomadClient {
 
   function outgoing(call: Call, address: string, token: string | null, signal: AbortSignal): Outgoing {
     const { method, body, blocking } = call
-    const query = new URLSearchParams({ namespace: call.namespace ?? namespace, ...(region === undefined ? {} : { region }) })
-    for (const [name, value] of Object.entries(call.query ?? {})) query.set(name, value)
-    if (blocking !== undefined) {
-      query.set('index', String(blocking.index))
-      query.set('wait', formatDuration(Math.max(1, blocking.waitMs)))
+    const query = {
+      namespace: call.namespace ?? namespace,
+      ...(region === undefined ? {} : { region }),
+      ...call.query,
+      ...(blocking === undefined ? {} : { index: String(blocking.index), wait: formatDuration(Math.max(1, blocking.waitMs)) }),
     }
     const headers = {
       accept: 'application/json',
       ...(token === null ? {} : { 'x-nomad-token': token }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     }
-    const path = `${call.path}?${query.toString()}`
+    const path = `${call.path}?${new URLSearchParams(query).toString()}`
     return { method, address, path, headers, signal, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
   }
 

@@ -22,47 +22,67 @@ export interface Shape {
 
 export function shape(value: unknown, where: string): Shape {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw unexpected(where, 'an object')
-  const fields = value as Readonly<Record<string, unknown>>
-  const at = (key: string) => `${where}.${key}`
-  const optional = (key: string) => (Object.hasOwn(fields, key) ? (fields[key] ?? null) : null)
-  const text = (key: string) => {
-    const found = optional(key)
-    if (typeof found !== 'string') throw unexpected(at(key), 'a string')
+  return new Fields(value as Readonly<Record<string, unknown>>, where)
+}
+
+/** A class: of a list of ten thousand, a closure for each way to read a field is most of the work. */
+class Fields implements Shape {
+  readonly #fields: Readonly<Record<string, unknown>>
+  readonly #where: string
+
+  constructor(fields: Readonly<Record<string, unknown>>, where: string) {
+    this.#fields = fields
+    this.#where = where
+  }
+
+  optional(key: string): unknown {
+    return Object.hasOwn(this.#fields, key) ? (this.#fields[key] ?? null) : null
+  }
+  text(key: string): string {
+    const found = this.optional(key)
+    if (typeof found !== 'string') throw unexpected(this.#at(key), 'a string')
     return found
   }
-  const entries = (key: string) => {
-    const found = optional(key) ?? {}
-    if (typeof found !== 'object' || Array.isArray(found)) throw unexpected(at(key), 'an object')
+  count(key: string): number {
+    const found = this.optional(key)
+    if (!Number.isSafeInteger(found) || (found as number) < 0) throw unexpected(this.#at(key), 'a whole number')
+    return found as number
+  }
+  flag(key: string): boolean {
+    const found = this.optional(key) ?? false
+    if (typeof found !== 'boolean') throw unexpected(this.#at(key), 'true or false')
+    return found
+  }
+  oneOf<const T extends string>(key: string, values: readonly T[]): T {
+    const found = this.text(key)
+    const known = values.find((value) => value === found)
+    if (known === undefined) throw unexpected(this.#at(key), `one of ${values.join(', ')}`)
+    return known
+  }
+  list(key: string): Shape[] {
+    return shapes(this.optional(key), this.#at(key))
+  }
+  object(key: string): Shape | null {
+    const found = this.optional(key)
+    return found === null ? null : shape(found, this.#at(key))
+  }
+  map(key: string): [string, Shape][] {
+    return this.#entries(key).map(([name, found]) => [name, shape(found, `${this.#at(key)}[]`)])
+  }
+  texts(key: string): Record<string, string> {
+    const found = this.#entries(key)
+    if (!found.every((entry): entry is [string, string] => typeof entry[1] === 'string'))
+      throw unexpected(this.#at(key), 'a map of strings')
+    return Object.fromEntries(found)
+  }
+
+  #entries(key: string): [string, unknown][] {
+    const found = this.optional(key) ?? {}
+    if (typeof found !== 'object' || Array.isArray(found)) throw unexpected(this.#at(key), 'an object')
     return Object.entries(found)
   }
-  return {
-    text,
-    optional,
-    count(key) {
-      const found = optional(key)
-      if (!Number.isSafeInteger(found) || (found as number) < 0) throw unexpected(at(key), 'a whole number')
-      return found as number
-    },
-    flag(key) {
-      const found = optional(key) ?? false
-      if (typeof found !== 'boolean') throw unexpected(at(key), 'true or false')
-      return found
-    },
-    oneOf(key, values) {
-      const found = text(key)
-      const known = values.find((value) => value === found)
-      if (known === undefined) throw unexpected(at(key), `one of ${values.join(', ')}`)
-      return known
-    },
-    list: (key) => shapes(optional(key), at(key)),
-    object: (key) => (optional(key) === null ? null : shape(optional(key), at(key))),
-    map: (key) => entries(key).map(([name, found]) => [name, shape(found, `${at(key)}[]`)]),
-    texts(key) {
-      const found = entries(key)
-      if (!found.every((entry): entry is [string, string] => typeof entry[1] === 'string'))
-        throw unexpected(at(key), 'a map of strings')
-      return Object.fromEntries(found)
-    },
+  #at(key: string): string {
+    return `${this.#where}.${key}`
   }
 }
 
@@ -70,7 +90,8 @@ export function shape(value: unknown, where: string): Shape {
 export function shapes(value: unknown, where: string): Shape[] {
   if (value === null) return []
   if (!Array.isArray(value)) throw unexpected(where, 'a list')
-  return value.map((element) => shape(element, `${where}[]`))
+  const each = `${where}[]`
+  return value.map((element) => shape(element, each))
 }
 
 function unexpected(where: string, expected: string): NomadFault {

@@ -1,6 +1,7 @@
 import { readFile, readdir } from 'node:fs/promises'
+import type { IncomingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
-import { Pool, buildConnector } from 'undici'
+import { Pool, buildConnector, type Dispatcher } from 'undici'
 import type { TlsSettings } from './settings.ts'
 
 export interface Outgoing {
@@ -69,21 +70,46 @@ export function undiciSend(options: TransportOptions): Transport {
     })
   }
 
-  async function exchange({ method, address, path, headers, body, signal }: Outgoing): Promise<Reply> {
+  /** On undici's lowest level: its streams and its handling of signals cost more than the rest of an exchange, and it does not look at
+   *  the signal of a call that waits for a connection until it gets one (measured). Such a call is given up here at once, and undici
+   *  drops it, unsent, when its turn comes. */
+  function exchange({ method, address, path, headers, body, signal }: Outgoing): Promise<Reply> {
     let pool = pools.get(address)
     if (pool === undefined) pools.set(address, (pool = open(address)))
-    const response = await pool.request({ method, path, headers, signal, ...(body === undefined ? {} : { body }) })
-    const text = await response.body.text()
-    const header = (name: string) => {
-      const value = response.headers[name.toLowerCase()]
-      return (Array.isArray(value) ? value[0] : value) ?? null
-    }
-    return { status: response.statusCode, headers: header, body: text }
+    return new Promise<Reply>((resolve, reject) => {
+      const chunks: Buffer[] = []
+      let head: { readonly status: number; readonly fields: IncomingHttpHeaders } = { status: 0, fields: {} }
+      let control: Dispatcher.DispatchController | null = null
+      const stop = () => {
+        reject(STOPPED)
+        control?.abort(STOPPED)
+      }
+      const ended = (tell: () => void) => {
+        signal.removeEventListener('abort', stop)
+        tell()
+      }
+      if (signal.aborted) return stop()
+      signal.addEventListener('abort', stop, { once: true })
+      pool.dispatch(
+        { method, path, headers: { ...headers }, body: body ?? null },
+        {
+          onRequestStart(controller) {
+            control = controller
+            if (signal.aborted) stop()
+          },
+          onResponseStart: (_, status, fields) => void (head = { status, fields }),
+          onResponseData: (_, chunk) => void chunks.push(chunk),
+          onResponseEnd: () =>
+            ended(() => resolve({ status: head.status, headers: (name) => fieldOf(head.fields, name), body: textIn(chunks) })),
+          onResponseError: (_, error) => ended(() => reject(error)),
+        },
+      )
+    })
   }
 
   const send: Send = async (request) => {
     try {
-      return await unlessAborted(request.signal, exchange(request))
+      return await exchange(request)
     } catch (error) {
       if (request.signal.aborted) throw request.signal.reason
       if (error instanceof SendFault) throw error
@@ -102,20 +128,16 @@ export function undiciSend(options: TransportOptions): Transport {
   }
 }
 
-/** undici does not look at the signal of a call that waits for a connection until it gets one (measured): then nothing would
- *  bound it. Such a call is given up here, and undici drops it, unsent, when its turn comes. */
-async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  let stop = () => {}
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(new Error('aborted'))
-    if (signal.aborted) stop()
-    else signal.addEventListener('abort', stop, { once: true })
-  })
-  try {
-    return await Promise.race([work, aborted])
-  } finally {
-    signal.removeEventListener('abort', stop)
-  }
+/** Made once: an abort without a reason makes an exception with a stack each time. */
+const STOPPED = new Error('aborted')
+
+function fieldOf(headers: IncomingHttpHeaders, name: string): string | null {
+  const value = headers[name.toLowerCase()]
+  return (Array.isArray(value) ? value[0] : value) ?? null
+}
+
+function textIn(chunks: readonly Buffer[]): string {
+  return (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)).toString()
 }
 
 /** The only place that knows for certain that nothing was sent: whatever fails here failed before the request. */
