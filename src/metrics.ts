@@ -13,6 +13,7 @@ const COUNTS: Readonly<Record<Count, string>> = {
   cas_conflicts: 'Writes that lost a check-and-set, and were decided again',
   releases: 'Holds that their actor released',
   leases_lost: 'Holds whose actor went quiet',
+  watch_requests: 'Requests that were made because a watched file had changed',
   failures: 'Units that did not become healthy after their hold',
 }
 const NOMAD_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]

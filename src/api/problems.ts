@@ -22,7 +22,7 @@ const FASTIFY: Readonly<Record<string, readonly [ErrorKind, string]>> = {
 export function problemOf(error: unknown, requestId: string): { readonly problem: Problem; readonly ours: boolean } {
   const told = (problem: Problem) => ({ problem, ours: problem.kind === 'internal' })
   if (error instanceof Problem && error.kind !== 'internal') return told(error)
-  if (error instanceof NomadFault && error.kind !== 'rejected')
+  if (error instanceof NomadFault && (error.kind === 'denied' || error.kind === 'unavailable'))
     return told(new Problem(error.kind === 'denied' ? 'nomad_denied' : 'nomad_unavailable', error.message, {}, error))
   if (error instanceof DOMException && error.name === 'TimeoutError')
     return told(new Problem('nomad_unavailable', `Nomad does not answer: ${error.message}`, {}, error))

@@ -26,7 +26,7 @@ function problemOf(error: unknown): Problem {
 
 function ofNomad({ kind, message, maybeDone }: NomadFault): Problem {
   if (kind === 'denied') return new Problem('forbidden', `${message}; the token of NOMAD_TOKEN has no right to this`)
-  if (kind === 'rejected') return new Problem('invalid_request', message)
+  if (kind === 'rejected' || kind === 'too_large') return new Problem('invalid_request', message)
   return new Problem(
     'nomad_unavailable',
     maybeDone ? `${message}; it may have been done all the same: look, then repeat` : message,

@@ -37,6 +37,16 @@ export interface TaskSpec {
   readonly name: string
   /** `main`: must run for the allocation to be up. `sidecar`: a lifecycle task that must run too. `once`: finishes by design. */
   readonly role: 'main' | 'sidecar' | 'once'
+  readonly meta: Readonly<Record<string, string>>
+  readonly templates: readonly TemplateSpec[]
+}
+
+export interface TemplateSpec {
+  /** Where it is rendered to, relative to the task's directory: `secrets/app.env`. */
+  readonly path: string
+  /** Its values are put into the environment: a process gets them at its start and never again. */
+  readonly env: boolean
+  readonly changeMode: string
 }
 
 export interface GroupSpec {

@@ -88,8 +88,8 @@ const SETTINGS: readonly {
   { word: 'wait_for_deployment', key: 'waitForDeployment', expected: 'true or false', parse: parseBoolean },
 ]
 
-/** What a job may say that is no policy: what is watched (design §6). */
-const NO_POLICY = ['watch']
+/** What a job may say that is no policy: what is watched (core/watch). */
+const NO_POLICY = ['watch', 'action', 'signal']
 
 type Values = { -readonly [K in keyof Policy]?: Policy[K] }
 interface Layer {

@@ -16,6 +16,9 @@ export interface Paths {
   readonly replicas: string
   readonly locks: string
   readonly sentinel: string
+  /** The folder of what is remembered about watched files, and below it of what each replica reports. */
+  readonly watch: string
+  readonly watchReports: string
   semaphore(scope: Scope): string
   /** The folder of a scope's requests, with the slash; `request` is in it, and nothing else directly in it. */
   requestsOf(scope: Scope): string
@@ -38,6 +41,8 @@ export function paths(prefix: string): Paths {
     replicas: `${prefix}/leases/replicas/`,
     locks,
     sentinel: `${locks}/~sentinel`,
+    watch: `${prefix}/watch/`,
+    watchReports: `${prefix}/watch/replicas/`,
     semaphore: (scope) => `${prefix}/semaphores/${inside(scope)}`,
     requestsOf: (scope) => `${prefix}/requests/${inside(scope)}/`,
     request: (scope, unit) => `${prefix}/requests/${inside(scope)}/${encodeNames([unit], MAX_UNIT)}`,

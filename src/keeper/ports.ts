@@ -26,7 +26,7 @@ export interface Log {
 
 /** Figures that somebody may watch. */
 export interface Meter {
-  count(what: 'grants' | 'grants_taken_back' | 'cas_conflicts' | 'releases' | 'leases_lost' | 'failures'): void
+  count(what: 'grants' | 'grants_taken_back' | 'cas_conflicts' | 'releases' | 'leases_lost' | 'failures' | 'watch_requests'): void
 }
 
 export interface VariableMeta {
@@ -76,6 +76,28 @@ export interface LeaseLock {
 export type Released = { readonly kind: 'released'; readonly index: number } | { readonly kind: 'not_held' }
 export type Acquired = { readonly kind: 'acquired'; readonly index: number } | { readonly kind: 'taken' }
 
+export interface JobStub {
+  readonly namespace: string
+  readonly id: string
+  /** Moves when the job is registered anew, and when the number of its allocations in some state changes. */
+  readonly version: string
+}
+
+/** Files of an allocation as the client agent shows that runs it: names and times, never what is in them (facts §9). Throws
+ *  NomadFault: `unavailable` when that agent gives no answer, `denied` without the right `read-fs`. */
+export interface Files {
+  /** Null: nothing is there. `path` in the allocation's directory: `/app/secrets/key`. */
+  stat(allocation: string, path: string, signal?: AbortSignal): Promise<FileEntry | null>
+  /** `too_many`: more than anybody should watch; nothing of it is known then. */
+  list(allocation: string, path: string, signal?: AbortSignal): Promise<readonly FileEntry[] | 'too_many' | null>
+}
+export interface FileEntry {
+  readonly name: string
+  readonly isDirectory: boolean
+  /** Milliseconds since the epoch, on the clock of the allocation's host. */
+  readonly mtime: number
+}
+
 /** Jobs and allocations. Throws NomadFault; what does not exist is null or empty. Reads are repeated inside. */
 export interface Cluster {
   allocation(id: string, signal?: AbortSignal): Promise<Allocation | null>
@@ -87,6 +109,9 @@ export interface Cluster {
   /** Results that the allocation's own client agent holds. An answer proves that this agent is there (protocol E6). */
   checks(allocation: string, signal?: AbortSignal): Promise<CheckResult[]>
   nodes(signal?: AbortSignal): Promise<Node[]>
+  /** The service and system jobs of all namespaces that the token may see whose own meta has this key: not those of a dispatch or of
+   *  a schedule, and none that was stopped. */
+  jobsWithMeta(key: string, signal?: AbortSignal): Promise<JobStub[]>
   namespaceExists(name: string, signal?: AbortSignal): Promise<boolean>
 }
 

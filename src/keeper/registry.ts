@@ -42,6 +42,11 @@ export class Registry {
     this.firstList = new Promise((resolve) => (this.#firstSeen = resolve))
   }
 
+  /** The newest list of our variables. */
+  get snapshot(): Snapshot {
+    return this.#seen
+  }
+
   get waiting(): number {
     return this.all().reduce((sum, { room }) => sum + room.size, 0)
   }

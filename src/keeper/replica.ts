@@ -12,6 +12,10 @@ export interface Replica {
   isAlive(id: string): boolean
   /** Whether this piece of work falls to us (rendezvous hashing over the live replicas). Thrift, never safety. */
   isMine(work: string): boolean
+  /** The live replica that this piece of work falls to. */
+  ownerOf(work: string): string
+  /** The ids of those that are alive, ours among them; another set as soon as one comes or goes. */
+  readonly alive: ReadonlySet<string>
   /** How many other replicas are alive. */
   readonly others: number
   see(snapshot: Snapshot): void
@@ -21,18 +25,25 @@ export interface Replica {
 
 export function createReplica(deps: LeaseDeps, paths: Paths, name: string): Replica {
   const id = deps.newId()
-  let alive = new Set([id])
+  let alive: ReadonlySet<string> = new Set([id])
+  const ownerOf = (work: string) =>
+    alive.size === 1 ? id : ([...alive].toSorted((a, b) => compare(weight(work, b), weight(work, a)))[0] as string)
   return {
     id,
     isAlive: (other) => alive.has(other),
-    isMine: (work) => [...alive].toSorted((a, b) => compare(weight(work, b), weight(work, a)))[0] === id,
+    isMine: (work) => ownerOf(work) === id,
+    ownerOf,
+    get alive() {
+      return alive
+    },
     get others() {
       return alive.size - 1
     },
     see(snapshot) {
       // Its path is used once, so it is locked as long as it is as the acquire left it (facts §2).
       const leases = [...snapshot.entries.values()].filter((meta) => meta.path.startsWith(paths.replicas) && isUntouched(meta))
-      alive = new Set([id, ...leases.map(({ path }) => path.slice(paths.replicas.length).split('/')[0] as string)])
+      const seen = new Set([id, ...leases.map(({ path }) => path.slice(paths.replicas.length).split('/')[0] as string)])
+      if (seen.size !== alive.size || [...seen].some((one) => !alive.has(one))) alive = seen
     },
     async run(signal) {
       for (let nth = 1; !signal.aborted; nth++) {

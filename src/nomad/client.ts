@@ -20,6 +20,8 @@ export interface Call {
   readonly namespace?: string
   readonly body?: object
   readonly blocking?: Blocking | undefined
+  /** A larger answer is not read to its end: NomadFault `too_large`. */
+  readonly maxBytes?: number
   /** Somebody else's token, for this call only. It is never read again. */
   readonly token?: string | undefined
   /** A secret of the body that must not come back in a fault's text. */
@@ -143,7 +145,8 @@ export function createNomadClient(options: ClientOptions): NomadClient {
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     }
     const path = `${call.path}?${new URLSearchParams(query).toString()}`
-    return { method, address, path, headers, signal, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
+    const most = call.maxBytes === undefined ? {} : { maxBytes: call.maxBytes }
+    return { method, address, path, headers, signal, ...most, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
   }
 
   function answer(call: Call, reply: Reply, token: string | null): Answer | Failure {
@@ -167,7 +170,7 @@ export function createNomadClient(options: ClientOptions): NomadClient {
     const { what } = call
     if (outOfTime) return failure(call, 'timeout', `${what}: no answer from Nomad within ${boundOf(call)} ms`, 'unavailable')
     const known = error instanceof SendFault ? error.what : 'unknown'
-    if (known === 'too_large') return failure(call, 'rejected', `${what}: Nomad's answer is too large`, 'rejected')
+    if (known === 'too_large') return failure(call, 'rejected', `${what}: Nomad's answer is too large`, 'too_large')
     const said = sentence(error instanceof Error ? error.message : 'no reply', secretsOf(call, token))
     return failure(call, 'unavailable', `${what}: no answer from Nomad: ${said}`, 'unavailable', known)
   }

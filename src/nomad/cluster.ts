@@ -80,6 +80,21 @@ export function createCluster(client: NomadClient): Cluster {
       }))
     },
 
+    /** The filter is applied by the server (facts §9): what crosses the wire are only those that are meant. */
+    async jobsWithMeta(key, signal) {
+      const what = 'jobs'
+      const query = { namespace: '*', filter: `"${key}" in Meta` }
+      const answer = await read(what, '/v1/jobs', { query }, signal)
+      return shapes(bodyOf(answer), what)
+        .filter((stub) => ['service', 'system'].includes(stub.text('Type')) && !stub.flag('Stop'))
+        .filter((stub) => (stub.optional('ParentID') ?? '') === '')
+        .map((stub) => ({
+          namespace: stub.text('Namespace'),
+          id: stub.text('ID'),
+          version: `${stub.count('JobModifyIndex')}.${stub.object('JobSummary')?.count('ModifyIndex') ?? 0}`,
+        }))
+    },
+
     /** A write to a namespace that does not exist succeeds (facts §1), so this is asked before the first. */
     async namespaceExists(name, signal) {
       const path = `/v1/namespace/${encodeURIComponent(name)}`

@@ -1,4 +1,4 @@
-import type { GroupSpec, Job, TaskSpec } from '../core/cluster.ts'
+import type { GroupSpec, Job, TaskSpec, TemplateSpec } from '../core/cluster.ts'
 import type { Shape } from './shape.ts'
 
 export function jobOf(from: Shape): Job {
@@ -39,7 +39,17 @@ function updateOf(from: Shape | null): GroupSpec['update'] {
 function taskOf(from: Shape): TaskSpec {
   const lifecycle = from.object('Lifecycle')
   const role = lifecycle === null ? 'main' : lifecycle.flag('Sidecar') ? 'sidecar' : 'once'
-  return { name: from.text('Name'), role }
+  return { name: from.text('Name'), role, meta: from.texts('Meta'), templates: from.list('Templates').map(templateOf) }
+}
+
+/** The variables are put in by the client, so they stand in the job as they were written. */
+function templateOf(from: Shape): TemplateSpec {
+  const path = from
+    .text('DestPath')
+    .replace('${NOMAD_TASK_DIR}', 'local')
+    .replace('${NOMAD_SECRETS_DIR}', 'secrets')
+    .replace(/^\/+/, '')
+  return { path, env: from.flag('Envvars'), changeMode: from.text('ChangeMode') }
 }
 
 /** What makes a check of Nomad's own another one than the next: the client keeps one result for each of these, so two services

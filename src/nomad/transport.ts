@@ -11,6 +11,8 @@ export interface Outgoing {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
+  /** Of the reply's body, where less than usual is meant: the rest is never received. */
+  readonly maxBytes?: number
   readonly signal: AbortSignal
 }
 export interface Reply {
@@ -73,17 +75,19 @@ export function undiciSend(options: TransportOptions): Transport {
   /** On undici's lowest level: its streams and its handling of signals cost more than the rest of an exchange, and it does not look at
    *  the signal of a call that waits for a connection until it gets one (measured). Such a call is given up here at once, and undici
    *  drops it, unsent, when its turn comes. */
-  function exchange({ method, address, path, headers, body, signal }: Outgoing): Promise<Reply> {
+  function exchange({ method, address, path, headers, body, maxBytes = Infinity, signal }: Outgoing): Promise<Reply> {
     let pool = pools.get(address)
     if (pool === undefined) pools.set(address, (pool = open(address)))
     return new Promise<Reply>((resolve, reject) => {
       const chunks: Buffer[] = []
       let head: { readonly status: number; readonly fields: IncomingHttpHeaders } = { status: 0, fields: {} }
       let control: Dispatcher.DispatchController | null = null
-      const stop = () => {
-        reject(STOPPED)
-        control?.abort(STOPPED)
+      let size = 0
+      const giveUp = (why: Error) => {
+        reject(why)
+        control?.abort(why)
       }
+      const stop = () => giveUp(STOPPED)
       const ended = (tell: () => void) => {
         signal.removeEventListener('abort', stop)
         tell()
@@ -98,7 +102,11 @@ export function undiciSend(options: TransportOptions): Transport {
             if (signal.aborted) stop()
           },
           onResponseStart: (_, status, fields) => void (head = { status, fields }),
-          onResponseData: (_, chunk) => void chunks.push(chunk),
+          onResponseData(_, chunk) {
+            size += chunk.length
+            if (size > maxBytes) giveUp(TOO_LARGE)
+            else chunks.push(chunk)
+          },
           onResponseEnd: () =>
             ended(() => resolve({ status: head.status, headers: (name) => fieldOf(head.fields, name), body: textIn(chunks) })),
           onResponseError: (_, error) => ended(() => reject(error)),
@@ -130,6 +138,7 @@ export function undiciSend(options: TransportOptions): Transport {
 
 /** Made once: an abort without a reason makes an exception with a stack each time. */
 const STOPPED = new Error('aborted')
+const TOO_LARGE = new SendFault('too_large', 'the reply is larger than was asked for')
 
 function fieldOf(headers: IncomingHttpHeaders, name: string): string | null {
   const value = headers[name.toLowerCase()]

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Allocation, GroupSpec, Node } from '../../src/core/cluster.ts'
 import { groupView, placeOf, whyDown } from '../../src/core/budget.ts'
-import { allocationOf, allocationsOf, groupSpec, jobOf, nodeOf, taskOf } from '../support/builders.ts'
+import { allocationOf, allocationsOf, groupSpec, jobOf, nodeOf, taskOf, taskSpec } from '../support/builders.ts'
 
 function view(allocations: readonly Allocation[], group: GroupSpec = groupSpec()) {
   return groupView(jobOf({ groups: [group] }), group, allocations, [])
@@ -37,10 +37,7 @@ describe('an allocation', () => {
 
   it('with a one-shot task that is dead by design is up', () => {
     const group = groupSpec({
-      tasks: [
-        { name: 'migrate', role: 'once' },
-        { name: 'app', role: 'main' },
-      ],
+      tasks: [taskSpec('migrate', 'once'), taskSpec('app')],
     })
     const tasks = { migrate: taskOf({ state: 'dead' }), app: taskOf() }
     expect(whyDown(allocationOf(0, { tasks }), group)).toBeNull()
@@ -49,11 +46,7 @@ describe('an allocation', () => {
 
   it('is down when a sidecar or any of several main tasks is', () => {
     const group = groupSpec({
-      tasks: [
-        { name: 'app', role: 'main' },
-        { name: 'worker', role: 'main' },
-        { name: 'proxy', role: 'sidecar' },
-      ],
+      tasks: [taskSpec('app'), taskSpec('worker'), taskSpec('proxy', 'sidecar')],
     })
     const up = { app: taskOf(), worker: taskOf(), proxy: taskOf() }
     expect(whyDown(allocationOf(0, { tasks: up }), group)).toBeNull()

@@ -3,7 +3,7 @@ import { LAG_MS, type Allocation, type CheckResult, type GroupSpec } from '../..
 import { look, REPLACEMENT_MS, type GateMemory, type Sight, type Verdict, type Watched } from '../../src/core/gate.ts'
 import type { Policy } from '../../src/core/policy.ts'
 import type { Outcome } from '../../src/core/state.ts'
-import { allocationOf, checkOf, groupSpec, MINUTE, NOW, policyOf, SECOND, taskOf, unitId } from '../support/builders.ts'
+import { allocationOf, checkOf, groupSpec, MINUTE, NOW, policyOf, SECOND, taskOf, taskSpec, unitId } from '../support/builders.ts'
 
 /** Second 0 of every story here is the release. */
 const clockOf = (second: number) => NOW / SECOND + second
@@ -234,10 +234,7 @@ describe('a hold after a restart', () => {
 
   it('of several tasks needs all of them healthy, and a start of any of them begins the count', () => {
     const group = groupSpec({
-      tasks: [
-        { name: 'app', role: 'main' },
-        { name: 'proxy', role: 'sidecar' },
-      ],
+      tasks: [taskSpec('app'), taskSpec('proxy', 'sidecar')],
     })
     const tasks = (second: number) => ({
       app: taskOf({ restarts: 1, startedAt: NOW }),
@@ -277,10 +274,7 @@ describe('evidence', () => {
 
   it('of the restart of one task is not that of another', () => {
     const group = groupSpec({
-      tasks: [
-        { name: 'app', role: 'main' },
-        { name: 'db', role: 'main' },
-      ],
+      tasks: [taskSpec('app'), taskSpec('db')],
     })
     const was = { restarts: 0, startedAt: NOW - 60 * MINUTE }
     const watched = watchedOf({ task: 'db', baseline: { app: was, db: was } })
@@ -328,10 +322,7 @@ describe('evidence', () => {
 
   it('is the time of a one-shot task neither: it starts when it likes', () => {
     const group = groupSpec({
-      tasks: [
-        { name: 'app', role: 'main' },
-        { name: 'report', role: 'once' },
-      ],
+      tasks: [taskSpec('app'), taskSpec('report', 'once')],
     })
     const tasks = {
       app: taskOf({ restarts: 1, startedAt: NOW }),

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { NomadFault } from '../../src/core/nomad-fault.ts'
 import { timeOf } from '../../src/nomad/allocations.ts'
 import { createCluster } from '../../src/nomad/cluster.ts'
+import { taskSpec } from '../support/builders.ts'
 import { ended, queryOf, reply, scripted, type Step } from './support.ts'
 
 const ALLOCATION = '6cd6279b-a96f-0cea-c9d3-f519088a1cad'
@@ -185,11 +186,7 @@ describe('jobs', () => {
           count: 2,
           meta: { lockkeeper_stagger: '5s' },
           update: { maxParallel: 1, minHealthyTime: 1_500, healthyDeadline: 60_000, healthCheck: 'task_states' },
-          tasks: [
-            { name: 'sidecar', role: 'sidecar' },
-            { name: 'init', role: 'once' },
-            { name: 'app', role: 'main' },
-          ],
+          tasks: [taskSpec('sidecar', 'sidecar'), taskSpec('init', 'once'), taskSpec('app')],
           healthinessChecks: 0,
         },
       ],

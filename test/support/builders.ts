@@ -1,6 +1,6 @@
 // What a test of a decision starts from, with everything that it does not speak of set to something ordinary.
 import type { Candidate } from '../../src/core/admission.ts'
-import type { Allocation, CheckResult, GroupSpec, Job, Node, TaskState } from '../../src/core/cluster.ts'
+import type { Allocation, CheckResult, GroupSpec, Job, Node, TaskSpec, TaskState } from '../../src/core/cluster.ts'
 import type { Policy } from '../../src/core/policy.ts'
 import type { GroupScope } from '../../src/core/scope.ts'
 import { grant, type NewHold } from '../../src/core/semaphore.ts'
@@ -27,13 +27,17 @@ export function policyOf(over: Partial<Policy> = {}): Policy {
   }
 }
 
+export function taskSpec(name: string, role: TaskSpec['role'] = 'main', over: Partial<TaskSpec> = {}): TaskSpec {
+  return { name, role, meta: {}, templates: [], ...over }
+}
+
 export function groupSpec(over: Partial<GroupSpec> = {}): GroupSpec {
   return {
     name: 'api',
     count: 3,
     meta: {},
     update: null,
-    tasks: [{ name: 'app', role: 'main' }],
+    tasks: [taskSpec('app')],
     healthinessChecks: 1,
     ...over,
   }
