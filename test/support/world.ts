@@ -6,6 +6,7 @@ import { Problem } from '../../src/core/errors.ts'
 import type { State } from '../../src/core/state.ts'
 import { createCluster } from '../../src/nomad/cluster.ts'
 import { createNomadClient } from '../../src/nomad/client.ts'
+import { createFiles } from '../../src/nomad/files.ts'
 import { SendFault, type Send } from '../../src/nomad/transport.ts'
 import { createVariables } from '../../src/nomad/variables.ts'
 import { ManualClock } from './manual-clock.ts'
@@ -106,6 +107,11 @@ export class World {
       600_000,
     )
     return this
+  }
+
+  /** What a replica sees of Nomad; nothing more once it was killed. */
+  portsOf(keeper: Keeper) {
+    return { ...this.#ports(this.#gates.get(keeper)), clock: this.clock, log: this.#log() }
   }
 
   async replica(): Promise<Keeper> {
@@ -221,7 +227,7 @@ export class World {
       readTokenFile: async () => '',
       random: () => 0.5,
     })
-    return { variables: createVariables(client), cluster: createCluster(client) }
+    return { variables: createVariables(client), cluster: createCluster(client), files: createFiles(client) }
   }
 
   #log(): Log {

@@ -1,4 +1,5 @@
 // The watcher of one replica: which allocations are its own, when each is looked at, and what any replica can tell about all of them.
+import { setMaxListeners } from 'node:events'
 import { levelsAbove, nameOf, type GroupScope, type Level } from '../../core/scope.ts'
 import { Alarm } from '../alarm.ts'
 import type { Paths } from '../paths.ts'
@@ -70,6 +71,8 @@ export class Watcher {
 
   constructor(deps: WatcherDeps) {
     const { variables, cluster, files, clock, log, meter, paths, replica, snapshot, request } = deps
+    // As many listen to it as there are looks; Node takes more than ten for a leak.
+    setMaxListeners(0, this.#life.signal)
     const pace = new Pace(clock, replica)
     this.#deps = deps
     this.#alarm = new Alarm(clock)
