@@ -149,9 +149,9 @@ describe('a watched file', () => {
     })
     const files = world.nomad.files(allocation)
     files.write('/app/local/ca.pem', 'x')
-    const { stat } = files
+    const stat = files.stat.bind(files)
     files.stat = (path) => {
-      const info = stat.call(files, path)
+      const info = stat(path)
       return info.IsDir ? info : { ...info, ModTime: '2036-01-01T00:00:00.000000001Z' }
     }
     const doomed = await world.replica()

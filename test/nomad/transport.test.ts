@@ -107,6 +107,15 @@ describe('one exchange over HTTP', () => {
     expect(await ended(send(request(address)))).toEqual({ error: expect.objectContaining({ what: 'too_large' }) as Error })
   })
 
+  it('a bound of its own is that of one call only', async () => {
+    const { address } = await serving((_, answer) => answer.end('x'.repeat(2_000)))
+    const { send } = transport()
+    const bounded = await ended(send(request(address, { maxBytes: 1_999 })))
+    expect(bounded).toEqual({ error: expect.objectContaining({ what: 'too_large' }) as Error })
+    expect((await send(request(address, { maxBytes: 2_000 }))).body).toHaveLength(2_000)
+    expect((await send(request(address))).body).toHaveLength(2_000)
+  })
+
   it('who aborts gets back the reason, also while the call waits for a connection', async () => {
     const arrived = arrival()
     const { address } = await serving(() => arrived.resolve())
