@@ -27,7 +27,7 @@ it.each([
 ])('C3.15 each flag works alone: %j', async (flags, wish) => {
   const ended = await run(...flags, '--', 'true')
   expect(ended.code).toBe(0)
-  expect(stub.of('holds')).toEqual([{ ...wish, key: expect.stringMatching(/^[0-9a-f-]{36}$/) }])
+  expect(stub.of('ask')).toEqual([{ ...wish, key: expect.stringMatching(/^[0-9a-f-]{36}$/) }])
 })
 
 it('--addr goes before the environment', async () => {
@@ -41,7 +41,7 @@ it('--addr goes before the environment', async () => {
 it('each process asks with a key of its own', async () => {
   await run('--', 'true')
   await run('--', 'true')
-  const [first, second] = stub.of('holds').map(({ key }) => key)
+  const [first, second] = stub.of('ask').map(({ key }) => key)
   expect(first).not.toBe(second)
 })
 

@@ -137,7 +137,7 @@ describe('when the lease is lost', () => {
     const ended = await running.ended
     expect(ended).toMatchObject({ code: 5, stdout: 'ready\ntold\n' })
     expect(eventsOf(ended)).toEqual(['granted', 'started', 'lease_lost', 'exited'])
-    expect(stub.of('holds')).toHaveLength(1)
+    expect(stub.of('ask')).toHaveLength(1)
     expect(outcomes()).toEqual([])
   })
 
@@ -202,7 +202,7 @@ describe('signals', () => {
   it('a shim that waits withdraws by closing its call', async () => {
     stub.ask = () => null
     const running = start('--', 'echo', 'acted')
-    await stub.until(() => stub.of('holds').length === 1)
+    await stub.until(() => stub.of('ask').length === 1)
     running.kill('SIGINT')
     expect(await running.ended).toMatchObject({ code: 130, stdout: '', stderr: '' })
     await stub.until(() => stub.closed === 1)
@@ -212,7 +212,7 @@ describe('signals', () => {
   it('a shim that waits is not ended by a signal that is meant for the command', async () => {
     stub.ask = () => null
     const running = start('--', 'echo', 'acted')
-    await stub.until(() => stub.of('holds').length === 1)
+    await stub.until(() => stub.of('ask').length === 1)
     running.kill('SIGUSR1')
     running.kill('SIGTERM')
     expect(await running.ended).toMatchObject({ code: 143 })

@@ -6,6 +6,7 @@ export interface Received {
   readonly method: string
   readonly url: string
   readonly body: Readonly<Record<string, unknown>>
+  readonly authorization?: string
 }
 /** `null`: no answer, until the caller goes. `broken`: the connection breaks; `cutOff`: in the middle of the answer. */
 export type StubAnswer =
@@ -22,6 +23,8 @@ export class StubService {
   ask: () => StubAnswer = () => ({ status: 201, body: grant() })
   renew: () => StubAnswer = () => ({ status: 200, body: { phase: 'acting', valid_for: '15s' } })
   release: () => StubAnswer = () => ({ status: 200, body: { phase: 'observing' } })
+  request: () => StubAnswer = () => ({ status: 202, body: { id: 'r-1', position: 1, waiting_for: null } })
+  report: () => StubAnswer = () => ({ status: 204, body: '' })
   get: (path: string) => StubAnswer = () => problem('not_found')
   readonly #server = createServer((request, response) => void this.#serve(request, response))
   #wake: (() => void)[] = []
@@ -39,8 +42,8 @@ export class StubService {
     await new Promise((resolve) => this.#server.close(resolve))
   }
 
-  /** Bodies of the calls to one of the routes of a hold. */
-  of(route: 'holds' | 'renew' | 'release'): Received['body'][] {
+  /** Bodies of the calls to one of the routes. */
+  of(route: Route): Received['body'][] {
     return this.received.filter(({ url }) => routeOf(url) === route).map(({ body }) => body)
   }
 
@@ -54,14 +57,20 @@ export class StubService {
     for await (const chunk of request) chunks.push(chunk as Buffer)
     const text = Buffer.concat(chunks).toString()
     const url = request.url ?? ''
-    this.received.push({ method: request.method ?? '', url, body: text === '' ? {} : (JSON.parse(text) as object as never) })
+    const { authorization } = request.headers
+    this.received.push({
+      method: request.method ?? '',
+      url,
+      body: text === '' ? {} : (JSON.parse(text) as object as never),
+      ...(authorization === undefined ? {} : { authorization }),
+    })
     response.once('close', () => {
       if (!response.writableFinished) this.closed++
       this.#notify()
     })
     this.#notify()
     const route = routeOf(url)
-    const answer = request.method === 'GET' ? this.get(url) : route === 'holds' ? this.ask() : this[route]()
+    const answer = request.method === 'GET' ? this.get(url) : this[route]()
     if (answer === 'broken') request.socket.destroy()
     else if (answer !== null) {
       response.writeHead(answer.status, { 'content-type': answer.type ?? 'application/json' })
@@ -87,6 +96,10 @@ export function problem(kind: ErrorKind, detail = `it is ${kind}`, more: object 
   return { status, body, type: 'application/problem+json' }
 }
 
-function routeOf(url: string): 'holds' | 'renew' | 'release' {
-  return url.includes('/renew') ? 'renew' : url.includes('/release') ? 'release' : 'holds'
+type Route = 'ask' | 'renew' | 'release' | 'request' | 'report'
+
+function routeOf(url: string): Route {
+  if (url.startsWith('/v1/requests')) return 'request'
+  if (url.startsWith('/v1/reports')) return 'report'
+  return url.includes('/renew') ? 'renew' : url.includes('/release') ? 'release' : 'ask'
 }
