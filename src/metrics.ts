@@ -1,6 +1,7 @@
 // Figures for Prometheus. The only file that knows prom-client, so that another one may take its place.
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry as Figures } from 'prom-client'
 import type { State } from './core/state.ts'
+import { ON_UNAVAILABLE, type OnUnavailable } from './core/unavailable.ts'
 import type { Meter } from './keeper/ports.ts'
 import type { Registry } from './keeper/registry.ts'
 
@@ -24,6 +25,8 @@ const PHASES = ['acting', 'observing'] as const
 
 export interface Metrics extends Meter {
   observeRequest(route: string, method: string, status: number, ms: number): void
+  /** What a shim tells that it did while nobody could be asked. */
+  countUnavailable(did: OnUnavailable, times: number): void
   /** Fits the `observe` of the Nomad client. */
   observeNomad(method: string, what: string, outcome: string, ms: number): void
   /** From now on the page shows this replica's semaphores. */
@@ -39,6 +42,13 @@ export function createMetrics(): Metrics {
   const counters = new Map(
     Object.entries(COUNTS).map(([what, help]) => [what, new Counter({ name: `lockkeeper_${what}_total`, help, registers })]),
   )
+  const unavailable = new Counter({
+    name: 'lockkeeper_unavailable_total',
+    help: 'What shims did while the service was out of their reach: wait, jitter, proceed (the last two without a hold), skip',
+    labelNames: ['did'],
+    registers,
+  })
+  for (const did of ON_UNAVAILABLE) unavailable.inc({ did }, 0)
   const requests = new Histogram({
     name: 'lockkeeper_http_request_duration_seconds',
     help: 'How long requests took to be answered, the time that they waited included',
@@ -58,6 +68,7 @@ export function createMetrics(): Metrics {
     observeRequest(route, method, status, ms) {
       requests.observe({ route, method: METHODS.includes(method) ? method : 'other', status }, ms / 1_000)
     },
+    countUnavailable: (did, times) => unavailable.inc({ did }, times),
     observeNomad: (_, what, outcome, ms) => nomad.observe({ what, outcome }, ms / 1_000),
     watch: (registry) => addGauges(registry, registers),
     page: async () => ({ contentType: figures.contentType, text: await figures.metrics() }),

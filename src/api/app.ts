@@ -10,6 +10,7 @@ import type { ApiPorts, HttpApp } from './ports.ts'
 import { documentOf, MAX_BODY_BYTES, problemOf, sendProblem } from './problems.ts'
 import { holdRoutes } from './routes/holds.ts'
 import { lockRoutes } from './routes/locks.ts'
+import { reportRoutes } from './routes/reports.ts'
 import { semaphoreRoutes } from './routes/semaphores.ts'
 import { serviceRoutes } from './routes/service.ts'
 import { PROBLEM_TYPE } from './schemas/problem.ts'
@@ -87,6 +88,7 @@ export async function buildApp(ports: ApiPorts): Promise<HttpApp> {
   holdRoutes(app, ports)
   semaphoreRoutes(app, ports)
   lockRoutes(app, ports)
+  reportRoutes(app, ports)
   let text: string | null = null
   serviceRoutes(app, ports, () => (text ??= contractText(app)))
   return app

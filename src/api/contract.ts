@@ -5,6 +5,7 @@ import { SECURITY_SCHEMES } from './schemas/access.ts'
 import { HOLD_SCHEMAS } from './schemas/holds.ts'
 import { LOCK_SCHEMAS } from './schemas/locks.ts'
 import { Holder, ProblemDocument } from './schemas/problem.ts'
+import { REPORT_SCHEMAS } from './schemas/reports.ts'
 import { ScopeView } from './schemas/scopes.ts'
 import { SEMAPHORE_SCHEMAS } from './schemas/semaphores.ts'
 import { SERVICE_SCHEMAS } from './schemas/service.ts'
@@ -43,7 +44,16 @@ export async function addContract(app: HttpApp): Promise<void> {
     convertConstToEnum: false,
     refResolver: { buildLocalReference: ({ $id }, _base, _fragment, at) => (typeof $id === 'string' ? $id : `def-${at}`) },
   })
-  const schemas = [ScopeView, Holder, ProblemDocument, ...HOLD_SCHEMAS, ...SEMAPHORE_SCHEMAS, ...LOCK_SCHEMAS, ...SERVICE_SCHEMAS]
+  const schemas = [
+    ScopeView,
+    Holder,
+    ProblemDocument,
+    ...HOLD_SCHEMAS,
+    ...SEMAPHORE_SCHEMAS,
+    ...LOCK_SCHEMAS,
+    ...REPORT_SCHEMAS,
+    ...SERVICE_SCHEMAS,
+  ]
   for (const schema of schemas) app.addSchema(schema)
 }
 

@@ -3,6 +3,7 @@
 import type { FastifyInstance, FastifyBaseLogger, RawReplyDefaultExpression, RawRequestDefaultExpression } from 'fastify'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { Server } from 'node:http'
+import type { OnUnavailable } from '../core/unavailable.ts'
 import type { Keeper } from '../keeper/keeper.ts'
 import type { Clock, Identities, Log, NewId, Variables } from '../keeper/ports.ts'
 import type { Calls } from './calls.ts'
@@ -11,6 +12,7 @@ import type { Calls } from './calls.ts'
 interface HttpMeter {
   /** `route` is a pattern, never a URL; `unknown` for what has none. */
   observeRequest(route: string, method: string, status: number, ms: number): void
+  countUnavailable(did: OnUnavailable, times: number): void
   page(): Promise<{ readonly contentType: string; readonly text: string }>
 }
 

@@ -2,6 +2,7 @@ import { formatDuration } from '../core/duration.ts'
 import { Problem } from '../core/errors.ts'
 import { DevNomad, type JobSpec } from '../devnomad/devnomad.ts'
 import type { AcquireDeps } from '../shim/acquire.ts'
+import { contactOf } from '../shim/contact.ts'
 import { parse } from './arguments.ts'
 import { Stage } from './demo-stage.ts'
 import type { Io, Verb } from './io.ts'
@@ -112,7 +113,7 @@ async function shimOf(address: string, io: Io, closing: (() => Promise<void>)[])
     import('../shim/service.ts'),
   ])
   const { clock, newId, random } = io
-  const client = createServiceClient([address], clock)
+  const client = createServiceClient(contactOf(address, null), clock)
   closing.push(() => client.close())
   return { service: createService(client), clock, newId, random, tell: () => undefined }
 }

@@ -17,6 +17,8 @@ export function progress(writer: Writer, { json, verbose, colours }: ProgressOpt
   return (event) => {
     if (json) return writeJson(writer, event)
     if (!verbose && QUIET.has(event.event)) return
+    // It ends with an error, and that says it.
+    if (event.event === 'unavailable' && event.did === 'skip') return
     const { text, tone } = lineOf(event)
     const line = `lockkeeper run: ${plain(text)}`
     writer.write(colours && writer.isTTY ? `\u001b[${CODES[tone]}m${line}\u001b[0m\n` : `${line}\n`)
@@ -29,6 +31,8 @@ function lineOf(event: ShimEvent): { text: string; tone: Tone } {
       return { text: `waiting, ${event.kind}${placeOf(event)}: ${event.detail}`, tone: 'yellow' }
     case 'unreachable':
       return { text: `${event.detail}; trying again`, tone: 'yellow' }
+    case 'unavailable':
+      return { text: `${event.detail}; the command is run WITHOUT A HOLD, as it is told to (${event.did})`, tone: 'red' }
     case 'given_up':
       return {
         text: `hold ${event.hold} is given up before anything was done, and asked for again: ${event.detail}`,

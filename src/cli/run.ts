@@ -1,9 +1,12 @@
 import type { Action } from '../core/state.ts'
+import type { Contact } from '../shim/contact.ts'
+import type { Tell } from '../shim/events.ts'
+import type { RunOptions } from '../shim/run.ts'
 import type { Wish } from '../shim/service.ts'
 import { durationOf, invalid, parse, required, wholeNumberOf } from './arguments.ts'
 import type { Env, Io, Verb } from './io.ts'
 import { progress } from './progress.ts'
-import { allowsColours, ownAllocation, ownHost, serviceAddresses } from './settings.ts'
+import { absenceFile, allowsColours, ownAllocation, ownHost, serviceContact, unavailablePolicy } from './settings.ts'
 
 const help = `Runs a command inside a hold: waits for its turn, runs it, and releases. The next one goes when this one is healthy.
 
@@ -22,12 +25,25 @@ The words reach the command unchanged, without a shell in between (for a && b: -
   --wait DURATION      how long to wait for the turn (1h); 0 asks once
   --kill-timeout DURATION
                        when the lease is lost: from SIGTERM to SIGKILL (5s)
-  --addr URL[,URL...]  the service (LOCKKEEPER_ADDR, http://127.0.0.1:4650)
+  --addr URL[,URL...]  the service (LOCKKEEPER_ADDR, http://127.0.0.1:4650); @FILE: what is in that file, read again as it changes
+  --on-unavailable X   what to do when nobody can be asked (LOCKKEEPER_ON_UNAVAILABLE, wait)
+                         wait     wait for --unavailable-wait, then as --unavailable-then says
+                         jitter   act without a hold at the moment of this allocation within --jitter-window
+                         proceed  act at once, without a hold
+                         skip     do not act
+  --unavailable-wait DURATION
+                       within --wait (LOCKKEEPER_UNAVAILABLE_WAIT, 10m)
+  --unavailable-then X skip, proceed or jitter (LOCKKEEPER_UNAVAILABLE_THEN, skip)
+  --jitter-window DURATION
+                       (LOCKKEEPER_JITTER_WINDOW, 5m); the moment depends on NOMAD_ALLOC_INDEX alone
   --verbose            tell everything on stderr, not only what changes while waiting
   --json               tell everything on stderr as JSON, one event a line
 
 The command finds LOCKKEEPER_HOLD, LOCKKEEPER_SLOT and LOCKKEEPER_TOKEN in its environment; the token is a number that is higher for each
 grant, for whoever can refuse an older one. stdout belongs to the command alone.
+
+The workload identity of the task is shown to the service: \${NOMAD_SECRETS_DIR}/nomad_lockkeeper.jwt when it is there, or the file
+that LOCKKEEPER_TOKEN_FILE names. It is read again for each call.
 
 SIGTERM, SIGINT and SIGHUP go on to the command and what it started (on a terminal: to the command alone, and Ctrl-C
 reaches it directly), SIGUSR1 and SIGUSR2 to the command. Before it is started, the first three end the waiting.
@@ -51,6 +67,10 @@ const OPTIONS = {
   wait: { type: 'string', default: '1h' },
   'kill-timeout': { type: 'string', default: '5s' },
   addr: { type: 'string' },
+  'on-unavailable': { type: 'string' },
+  'unavailable-wait': { type: 'string' },
+  'unavailable-then': { type: 'string' },
+  'jitter-window': { type: 'string' },
   verbose: { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
 } as const
@@ -64,34 +84,42 @@ export const verb: Verb = {
     if (!isCommand(command)) throw invalid('which command? put it behind two dashes: lockkeeper run [flags] -- COMMAND')
     const { values } = parse(words.slice(0, at), OPTIONS)
     const wish = wishOf(values, env, command[0])
-    const waitMs = durationOf('--wait', values.wait)
-    const killTimeoutMs = durationOf('--kill-timeout', values['kill-timeout'])
-    const addresses = serviceAddresses(env, values.addr)
+    const options = {
+      wish,
+      waitMs: durationOf('--wait', values.wait),
+      absence: unavailablePolicy(env, values),
+      killTimeoutMs: durationOf('--kill-timeout', values['kill-timeout']),
+    }
+    const contact = serviceContact(env, values.addr)
     const tell = progress(io.stderr, { json: values.json, verbose: values.verbose, colours: allowsColours(env) })
-    return await runCommand({ wish, waitMs, killTimeoutMs }, addresses, command, env, io, tell)
+    return await runCommand(options, contact, command, env, io, tell)
   },
 }
 
 /** The client and what it needs are loaded when the words are known to be right. */
 async function runCommand(
-  options: { readonly wish: Wish; readonly waitMs: number; readonly killTimeoutMs: number },
-  addresses: readonly string[],
+  options: RunOptions,
+  contact: Contact,
   command: readonly [string, ...string[]],
   env: Env,
   io: Io,
-  tell: ReturnType<typeof progress>,
+  tell: Tell,
 ): Promise<number> {
-  const [{ createServiceClient }, { createService }, { run }] = await Promise.all([
+  const [{ createServiceClient }, { createService }, { Absences }, { run }] = await Promise.all([
     import('../shim/client.ts'),
     import('../shim/service.ts'),
+    import('../shim/absences.ts'),
     import('../shim/run.ts'),
   ])
   const { clock, newId, random, listen, kill, onTerminal } = io
-  const client = createServiceClient(addresses, clock)
+  const client = createServiceClient(contact, clock)
+  const service = createService(client)
+  const absences = new Absences({ client, clock, newId, allocation: options.wish.allocation, file: absenceFile(env) })
+  const ports = { service, clock, newId, random, tell: absences.listen(tell), listen }
   try {
-    const service = createService(client)
-    return await run(options, { service, clock, newId, random, tell, listen, command: { words: command, env, onTerminal, kill } })
+    return await run(options, { ...ports, command: { words: command, env, onTerminal, kill } })
   } finally {
+    await absences.report()
     await client.close()
   }
 }

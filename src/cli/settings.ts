@@ -4,26 +4,61 @@ import { hostname, userInfo } from 'node:os'
 import { prefixFault } from '../keeper/paths.ts'
 import { AUTHS, type Auth } from '../listen.ts'
 import { nomadSettings, type NomadSettings } from '../nomad/settings.ts'
-import { durationOf, invalid } from './arguments.ts'
+import { absenceOf, ON_UNAVAILABLE, type Absence } from '../core/unavailable.ts'
+import { contactOf, type Contact } from '../shim/contact.ts'
+import { durationOf, invalid, wholeNumberOf } from './arguments.ts'
 import type { Env } from './io.ts'
 
 const DEFAULT_ADDRESS = 'http://127.0.0.1:4650'
 const DEFAULT_LISTEN = '127.0.0.1:4650'
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 
-/** Where the service is, for its clients: several replicas with commas between them. */
-export function serviceAddresses(env: Env, flag: string | undefined): string[] {
-  const list = chosen(flag, env['LOCKKEEPER_ADDR']) ?? DEFAULT_ADDRESS
-  const all = list.split(',').map((address) => address.trim().replace(/\/+$/, ''))
-  const addresses = [...new Set(all.filter((address) => address !== ''))]
-  if (addresses.length === 0) throw invalid('--addr (LOCKKEEPER_ADDR) names no address')
-  for (const address of addresses) {
-    // The text never repeats the address: somebody may have put a password into it.
-    const url = URL.canParse(address) ? new URL(address) : null
-    if (url === null || !['http:', 'https:'].includes(url.protocol) || url.username !== '' || url.search !== '')
-      throw invalid('--addr (LOCKKEEPER_ADDR): write an address as http://host:4650, without user, password or query')
+/** Where the service is, and as whom it is asked, for all of its clients. */
+export function serviceContact(env: Env, flag: string | undefined): Contact {
+  const own = chosen(env['LOCKKEEPER_TOKEN_FILE'])
+  const secrets = chosen(env['NOMAD_SECRETS_DIR'])
+  const inTask = secrets === undefined ? null : { path: `${secrets}/nomad_lockkeeper.jwt`, expected: false }
+  const token = own === undefined ? inTask : { path: own, expected: true }
+  return contactOf(chosen(flag, env['LOCKKEEPER_ADDR']) ?? DEFAULT_ADDRESS, token)
+}
+
+export interface UnavailableFlags {
+  readonly 'on-unavailable'?: string | undefined
+  readonly 'unavailable-wait'?: string | undefined
+  readonly 'unavailable-then'?: string | undefined
+  readonly 'jitter-window'?: string | undefined
+}
+
+/** What a shim does while the service is out of reach. */
+export function unavailablePolicy(env: Env, flags: UnavailableFlags): Absence {
+  const said = (flag: keyof UnavailableFlags, variable: string, other: string) => ({
+    from: `--${flag} (${variable})`,
+    text: chosen(flags[flag], env[variable]) ?? other,
+  })
+  const word = <T extends string>({ from, text }: { from: string; text: string }, words: readonly T[]): T => {
+    const found = words.find((one) => one === text)
+    if (found === undefined) throw invalid(`${from}: one of ${words.join(', ')}`)
+    return found
   }
-  return addresses
+  const duration = ({ from, text }: { from: string; text: string }) => durationOf(from, text)
+  const onUnavailable = word(said('on-unavailable', 'LOCKKEEPER_ON_UNAVAILABLE', 'wait'), ON_UNAVAILABLE)
+  const lastResort = word(said('unavailable-then', 'LOCKKEEPER_UNAVAILABLE_THEN', 'skip'), ['skip', 'proceed', 'jitter'])
+  const index = chosen(env['NOMAD_ALLOC_INDEX'])
+  if (index === undefined && (onUnavailable === 'jitter' || (onUnavailable === 'wait' && lastResort === 'jitter')))
+    throw invalid('jitter needs NOMAD_ALLOC_INDEX, which Nomad sets inside a task')
+  return absenceOf({
+    onUnavailable,
+    lastResort,
+    waitMs: duration(said('unavailable-wait', 'LOCKKEEPER_UNAVAILABLE_WAIT', '10m')),
+    windowMs: duration(said('jitter-window', 'LOCKKEEPER_JITTER_WINDOW', '5m')),
+    index: index === undefined ? 0 : wholeNumberOf('NOMAD_ALLOC_INDEX', index),
+  })
+}
+
+/** Where a shim notes what it cannot report: beside the files of its task, with which it goes. */
+export function absenceFile(env: Env): string | null {
+  const folder = chosen(env['NOMAD_TASK_DIR'])
+  return folder === undefined ? null : `${folder}/.lockkeeper-unreported`
 }
 
 /** The allocation that we are in, when a Nomad task runs us. */

@@ -3,7 +3,7 @@ import { problemOf } from '../shim/answers.ts'
 import { createServiceClient, type ServiceClient } from '../shim/client.ts'
 import { LEVEL_HELP, LEVEL_OPTIONS, levelOf, parse } from './arguments.ts'
 import { plain, writeJson, type Verb } from './io.ts'
-import { allowsColours, ownNamespace, serviceAddresses } from './settings.ts'
+import { allowsColours, ownNamespace, serviceContact } from './settings.ts'
 import { statusText, type LockView, type SemaphoreView } from './status-view.ts'
 
 const help = `Shows who holds, who waits and why, what failed, and what is shut. Without flags everything.
@@ -11,7 +11,7 @@ const help = `Shows who holds, who waits and why, what failed, and what is shut.
 usage: lockkeeper status [LEVEL] [flags]
 
 ${LEVEL_HELP}
-  --addr URL[,URL...]  the service (LOCKKEEPER_ADDR, http://127.0.0.1:4650)
+  --addr URL[,URL...]  the service (LOCKKEEPER_ADDR, http://127.0.0.1:4650); @FILE: what is in that file
   --json               what the service answers: {semaphores, locks}
 `
 
@@ -23,7 +23,7 @@ export const verb: Verb = {
   async run(words, env, io) {
     const { values } = parse(words, OPTIONS)
     const level = levelOf(values, ownNamespace(env))
-    const client = createServiceClient(serviceAddresses(env, values.addr), io.clock)
+    const client = createServiceClient(serviceContact(env, values.addr), io.clock)
     try {
       const query = queryOf(level)
       const semaphores = await get<SemaphoreView>(client, `/v1/semaphores${query}`, 'semaphores')

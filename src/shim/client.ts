@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import { Problem } from '../core/errors.ts'
 import type { Clock } from '../keeper/ports.ts'
 import { problemOf, retryAfterMs } from './answers.ts'
+import type { Contact } from './contact.ts'
 
 export interface ServiceCall {
   readonly method: 'GET' | 'POST'
@@ -30,24 +31,25 @@ const CONNECT_MS = 2_000
 /** What a replica answers when another one may do better. */
 const MOVE = new Set([502, 503, 504])
 
-/** The service over HTTP/1.1. Bodies are never put into an error: they hold the lease. Node's own client: undici alone would take
+/** The service over HTTP/1.1. Bodies and the identity are never put into an error: they are secrets. Node's own client: undici alone would take
  *  longer to load than all the rest of a shim. */
-export function createServiceClient(addresses: readonly string[], clock: Clock): ServiceClient {
+export function createServiceClient(contact: Contact, clock: Clock): ServiceClient {
   const agents = new Map<string, Agent>()
   /** The address that worked last. */
-  let current = 0
+  let current = ''
 
   async function call(call: ServiceCall, signal: AbortSignal): Promise<ServiceAnswer> {
-    const first = current
+    const addresses = await contact.addresses()
+    const identity = await contact.identity()
+    const first = Math.max(0, addresses.indexOf(current))
     let said: Problem | null = null
     const silent: string[] = []
     for (let nth = 0; nth < addresses.length; nth++) {
-      const at = (first + nth) % addresses.length
-      const address = addresses[at] as string
+      const address = addresses[(first + nth) % addresses.length] as string
       try {
-        const answer = await clock.within(call.boundMs, signal, (bounded) => exchange(address, call, bounded))
+        const answer = await clock.within(call.boundMs, signal, (bounded) => exchange(address, call, identity, bounded))
         if (!MOVE.has(answer.status)) {
-          current = at
+          current = address
           return answer
         }
         said = problemOf(answer, address)
@@ -56,16 +58,25 @@ export function createServiceClient(addresses: readonly string[], clock: Clock):
         silent.push(`${address}: ${textOf(error)}`)
       }
     }
-    current = (first + 1) % addresses.length
+    current = addresses[(first + 1) % addresses.length] as string
     throw said ?? new Problem('service_unavailable', `no replica of the service answers (${silent.join('; ')})`)
   }
 
-  async function exchange(address: string, { method, path, body }: ServiceCall, signal: AbortSignal): Promise<ServiceAnswer> {
+  async function exchange(
+    address: string,
+    { method, path, body }: ServiceCall,
+    identity: string | null,
+    signal: AbortSignal,
+  ): Promise<ServiceAnswer> {
     const url = new URL(`${address}${path}`)
     const { Agent, request } = url.protocol === 'https:' ? await import('node:https') : http
     const agent = agents.get(url.protocol) ?? new Agent({ keepAlive: true })
     agents.set(url.protocol, agent)
-    const headers = { accept: 'application/json', ...(body === undefined ? {} : { 'content-type': 'application/json' }) }
+    const headers = {
+      accept: 'application/json',
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(identity === null ? {} : { authorization: `Bearer ${identity}` }),
+    }
     return await new Promise((resolve, reject) => {
       // When the signal aborts its error comes here, and the connection is closed.
       const fail = (error: Error) => reject(signal.aborted ? signal.reason : error)

@@ -1,7 +1,8 @@
 // Room shim: what runs beside a workload and asks before it acts. It starts fast: core, the Clock and Node's own HTTP, nothing of the
 // server. Time, chance, signals and the right to send them come in from outside.
 // This file: what a shim tells while it works. Texts and JSON are made of these elsewhere.
-import type { WaitKind } from '../core/errors.ts'
+import type { ErrorKind, WaitKind } from '../core/errors.ts'
+import type { Absence } from '../core/unavailable.ts'
 
 /** In the order in which they may come. None ever holds a lease. */
 export type ShimEvent =
@@ -13,7 +14,9 @@ export type ShimEvent =
       readonly position: number | null
       readonly waiting: number | null
     }
-  | { readonly event: 'unreachable'; readonly detail: string }
+  | { readonly event: 'unreachable'; readonly kind: ErrorKind; readonly detail: string }
+  /** The service was out of reach for as long as it may be: it is acted without a hold, or not at all. */
+  | { readonly event: 'unavailable'; readonly did: Absence['lastResort']; readonly kind: ErrorKind; readonly detail: string }
   /** A grant that must not be used any more: it is given up, and asked for again. */
   | { readonly event: 'given_up'; readonly hold: string; readonly detail: string }
   | { readonly event: 'granted'; readonly hold: string; readonly token: number; readonly slot: number; readonly scope: string }

@@ -25,8 +25,8 @@ export interface Service {
   release(hold: string, lease: string, outcome: Outcome, signal: AbortSignal): Promise<void>
 }
 
-/** How much longer than it may wait an ask is waited for. */
-const GRACE_MS = 10_000
+/** How much longer than it may wait an ask is waited for, before another replica is tried. */
+const GRACE_MS = 4_000
 const RELEASE_MS = 2_000
 
 export function createService(client: ServiceClient): Service {

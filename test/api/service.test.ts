@@ -82,6 +82,21 @@ describe('figures', () => {
     for (const name of ['metered', 'nowhere', String(held.body['hold'])]) expect(text).not.toContain(name)
   })
 
+  it('C3.2 what shims did while nobody could be asked is counted, and logged with the allocation', async () => {
+    const report = (body: object) => given.ask('POST', '/v1/reports', { body })
+    const acted = await report({ allocation: 'alloc-42', unavailable: { proceed: 2, jitter: 1 } })
+    expect([acted.status, acted.body]).toEqual([200, { counted: 3 }])
+    await report({ unavailable: { skip: 1 } })
+    const { text } = await given.ask('GET', '/metrics')
+    const counted = [...text.matchAll(/^lockkeeper_unavailable_total\{did="(\w+)"\} (\d+)$/gm)].map(
+      ([, did, n]) => [did, n] as const,
+    )
+    expect(Object.fromEntries(counted)).toEqual({ wait: '0', jitter: '1', proceed: '2', skip: '1' })
+    expect(given.logs.filter((line) => line.includes('alloc-42') && line.includes('acted without a hold'))).toHaveLength(1)
+    thenIt.isRefused(await report({ unavailable: { proceed: 0 } }), 'unavailable/proceed')
+    thenIt.isRefused(await report({ unavailable: { hang: 1 } }), 'hang')
+  })
+
   it('the contract that a replica shows is the published one', async () => {
     expect((await given.ask('GET', '/openapi.json')).text).toBe(await openapiDocument())
   })

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { kindOf, type ErrorKind, type WaitKind } from '../../src/core/errors.ts'
-import { acquire } from '../../src/shim/acquire.ts'
+import { acquire, type Patience } from '../../src/shim/acquire.ts'
 import type { Hold } from '../../src/shim/hold.ts'
 import type { Answer } from '../../src/shim/service.ts'
 import { settle } from '../support/manual-clock.ts'
@@ -10,7 +10,7 @@ const WISH = { allocation: 'a1', reason: 'test' }
 const HOUR = 3_600_000
 
 /** Waits in the service for as long as it was told to. */
-function asking(waitMs = HOUR) {
+function asking(waitMs = HOUR, absence?: Patience['absence']) {
   const world = given()
   const { clock, service, deps } = world
   const stopped = new AbortController()
@@ -22,7 +22,10 @@ function asking(waitMs = HOUR) {
     ...world,
     polls,
     stopped,
-    start: () => watched(acquire(deps, WISH, { since: clock.now(), ms: waitMs }, stopped.signal)),
+    start: () =>
+      watched(
+        acquire(deps, WISH, { since: clock.now(), ms: waitMs, ...(absence === undefined ? {} : { absence }) }, stopped.signal),
+      ),
   }
 }
 
@@ -32,9 +35,9 @@ it('who asks keeps one place in the queue: long polls follow each other with the
   const { clock, service, polls, start, stopped } = asking()
   service.ask_ = polls(waiting('full'))
   start()
-  await clock.advance(92_000)
-  expect(service.asks.map(({ at }) => at)).toEqual([0, 2_000, 32_000, 62_000, 92_000])
-  expect(service.asks.map(({ waitMs }) => waitMs)).toEqual([2_000, 30_000, 30_000, 30_000, 30_000])
+  await clock.advance(32_000)
+  expect(service.asks.map(({ at }) => at)).toEqual([0, 2_000, 12_000, 22_000, 32_000])
+  expect(service.asks.map(({ waitMs }) => waitMs)).toEqual([2_000, 10_000, 10_000, 10_000, 10_000])
   expect(keysOf(service.asks)).toBe(1)
   stopped.abort()
 })
@@ -95,6 +98,62 @@ it('C3.2 a service that is not there is asked until the time is up, with short p
   expect(kindOf(acquiring.error)).toBe('service_unavailable')
   expect(names()).toEqual(['unreachable'])
   expect(clock.pending).toBe(0)
+})
+
+it('C3.2 nobody is heard of for longer than they may be: it ends, long before the patience does', async () => {
+  const { clock, service, start } = asking(HOUR, { waitMs: 600_000, jitterMs: 0 })
+  service.ask_ = refuses('service_unavailable')
+  const acquiring = start()
+  await clock.advance(599_999)
+  expect(acquiring.over).toBe(false)
+  await clock.advance(1)
+  expect(kindOf(acquiring.error)).toBe('service_unavailable')
+  expect(clock.pending).toBe(0)
+})
+
+it('a service that is heard of again may be away as long the next time', async () => {
+  const { clock, service, polls, start } = asking(HOUR, { waitMs: 60_000, jitterMs: 0 })
+  service.ask_ = refuses('service_unavailable')
+  const acquiring = start()
+  await clock.advance(50_000)
+  service.ask_ = inTurn<Answer>(polls(waiting('full')), refuses('service_unavailable'))
+  await clock.advance(60_000)
+  expect(acquiring.over).toBe(false)
+  await clock.advance(20_000)
+  expect(kindOf(acquiring.error)).toBe('service_unavailable')
+})
+
+it.each(['overloaded', 'shutting_down'] satisfies ErrorKind[])('a replica that is %s is there, and waited for', async (kind) => {
+  const { clock, service, start, stopped } = asking(HOUR, { waitMs: 0, jitterMs: 0 })
+  service.ask_ = refuses(kind)
+  const acquiring = start()
+  await clock.advance(600_000)
+  expect(acquiring.over).toBe(false)
+  stopped.abort()
+})
+
+it.each([
+  ['longer than it waits for its turn', 60_000],
+  ['shorter', HOUR],
+])('C3.3 with jitter it ends at the moment of its own, be that %s', async (_, waitMs) => {
+  const { clock, service, start } = asking(waitMs, { waitMs: 0, jitterMs: 123_456 })
+  service.ask_ = refuses('service_unavailable')
+  const acquiring = start()
+  await clock.advance(123_455)
+  expect(acquiring.over).toBe(false)
+  await clock.advance(1)
+  expect(kindOf(acquiring.error)).toBe('service_unavailable')
+})
+
+it('C3.3 a service that is back before that moment decides as ever', async () => {
+  const { clock, service, start } = asking(HOUR, { waitMs: 0, jitterMs: 123_456 })
+  service.ask_ = refuses('nomad_unavailable')
+  const acquiring = start()
+  await clock.advance(100_000)
+  service.ask_ = () => granted()
+  await clock.advance(5_000)
+  expect(acquiring.value?.id).toBe('h1')
+  await acquiring.value?.release('done')
 })
 
 it('a service that takes a call and never answers does not hold it for ever', async () => {

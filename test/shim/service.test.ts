@@ -1,7 +1,11 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { kindOf, Problem } from '../../src/core/errors.ts'
 import { systemClock } from '../../src/keeper/clock.ts'
 import { createServiceClient, type ServiceClient } from '../../src/shim/client.ts'
+import { contactOf, type TokenFile } from '../../src/shim/contact.ts'
 import { createService, type Service } from '../../src/shim/service.ts'
 import { grant, LEASE, problem, StubService } from './stub-service.ts'
 
@@ -15,7 +19,7 @@ let service: Service
 beforeEach(async () => {
   stub = await new StubService().listen()
   other = await new StubService().listen()
-  client = createServiceClient([stub.address, other.address], systemClock)
+  client = createServiceClient(contactOf(`${stub.address},${other.address}`, null), systemClock)
   service = createService(client)
 })
 afterEach(async () => {
@@ -150,4 +154,66 @@ it('an answer that breaks off in the middle is none', async () => {
 it('calls one after another share a connection', async () => {
   for (let nth = 0; nth < 3; nth++) await service.renew('h-1', LEASE, 3_000, never)
   expect(stub.connections).toBe(1)
+})
+
+it('a replica that is frozen is left within 15 s, for another one', async () => {
+  const bounds: number[] = []
+  const spy: ServiceClient = { ...client, call: (call, signal) => (bounds.push(call.boundMs), client.call(call, signal)) }
+  await createService(spy).ask(WISH, 'k', 10_000, never)
+  expect(bounds).toEqual([14_000])
+})
+
+describe('who and where', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'contact-'))
+  const file = join(folder, 'file')
+  afterAll(() => rmSync(folder, { recursive: true }))
+  const asks = (from: string, token: TokenFile | null = null) => {
+    const own = createServiceClient(contactOf(from, token), systemClock)
+    return { own, ask: () => createService(own).ask(WISH, 'k', 0, never) }
+  }
+
+  it('addresses in a file are read again for each call: replicas come and go while we wait', async () => {
+    writeFileSync(file, `${stub.address}\n`)
+    const { own, ask } = asks(`@${file}`)
+    await ask()
+    writeFileSync(file, `${other.address}/,\n\n`)
+    await ask()
+    writeFileSync(file, '')
+    expect((await caught(ask())).kind).toBe('service_unavailable')
+    writeFileSync(file, stub.address)
+    await ask()
+    await own.close()
+    expect([stub.of('ask').length, other.of('ask').length]).toEqual([2, 1])
+  })
+
+  it('addresses that are none are an error that does not repeat them', async () => {
+    writeFileSync(file, 'http://user:hunter2@host')
+    const { own, ask } = asks(`@${file}`)
+    const error = await caught(ask())
+    await own.close()
+    expect(error.kind).toBe('invalid_request')
+    expect(error.message).not.toContain('hunter2')
+  })
+
+  it('the identity is read again for each call, and kept while its file is being written', async () => {
+    const token = { path: join(folder, 'token'), expected: true }
+    const { own, ask } = asks(stub.address, token)
+    expect((await caught(ask())).kind).toBe('unauthorized')
+    for (const content of ['one.jwt\n', 'two.jwt', '', 'half\nwritten']) {
+      writeFileSync(token.path, content)
+      await ask()
+    }
+    rmSync(token.path)
+    await ask()
+    await own.close()
+    const shown = stub.received.map(({ authorization }) => authorization)
+    expect(shown).toEqual(['one.jwt', 'two.jwt', 'two.jwt', 'two.jwt', 'two.jwt'].map((one) => `Bearer ${one}`))
+  })
+
+  it('an identity that need not be there is left out', async () => {
+    const { own, ask } = asks(stub.address, { path: join(folder, 'none'), expected: false })
+    await ask()
+    await own.close()
+    expect(stub.received[0]?.authorization).toBeUndefined()
+  })
 })

@@ -24,7 +24,7 @@ export class StubService {
   renew: () => StubAnswer = () => ({ status: 200, body: { phase: 'acting', valid_for: '15s' } })
   release: () => StubAnswer = () => ({ status: 200, body: { phase: 'observing' } })
   request: () => StubAnswer = () => ({ status: 202, body: { id: 'r-1', position: 1, waiting_for: null } })
-  report: () => StubAnswer = () => ({ status: 204, body: '' })
+  report: () => StubAnswer = () => ({ status: 200, body: { counted: 1 } })
   get: (path: string) => StubAnswer = () => problem('not_found')
   readonly #server = createServer((request, response) => void this.#serve(request, response))
   #wake: (() => void)[] = []
