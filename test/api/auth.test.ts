@@ -74,6 +74,16 @@ describe('a workload', () => {
     expect(await given.itemsOf('lockkeeper/semaphores/default/web/api/foreign')).toBeNull()
   })
 
+  it('reports what it did while nobody could be asked, of its own allocation alone', async () => {
+    const [mine, sibling] = web as [string, string]
+    const report = (allocation: string, headers: Record<string, string>) =>
+      given.ask('POST', '/v1/reports', { body: { allocation, unavailable: { skip: 1 } }, headers })
+    expect((await report(mine, as(mine))).body).toEqual({ counted: 1 })
+    thenIt.isProblem(await report(sibling, as(mine)), 'forbidden')
+    thenIt.isProblem(await report(mine, {}), 'unauthorized')
+    thenIt.isProblem(await report(mine, operator(randomUUID())), 'forbidden')
+  })
+
   it('of another job may not touch a hold, even with its lease', async () => {
     const [mine] = web as [string]
     const held = await askFor(mine, as(mine), 'touched')

@@ -4,6 +4,8 @@
 export const ANYBODY = []
 /** Workloads for what is their own; operators as far as Nomad lets their token write or read the semaphore. */
 export const WORKLOAD_OR_OPERATOR = [{ workload: [] }, { operator: [] }]
+/** Workloads, of what is their own. */
+export const WORKLOAD = [{ workload: [] }]
 /** Nomad decides, by the write that is made with the operator's token. */
 export const OPERATOR = [{ operator: [] }]
 
