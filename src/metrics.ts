@@ -15,6 +15,7 @@ const COUNTS: Readonly<Record<Count, string>> = {
   releases: 'Holds that their actor released',
   leases_lost: 'Holds whose actor went quiet',
   watch_requests: 'Requests that were made because a watched file had changed',
+  requests_merged: 'Managed requests that added nothing to the one that was open',
   failures: 'Units that did not become healthy after their hold',
 }
 const NOMAD_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
@@ -98,9 +99,7 @@ function addGauges(registry: Registry, registers: Figures[]): void {
       for (const phase of PHASES) this.set({ phase }, holds.filter((hold) => hold.phase === phase).length)
     },
   })
-  gauge('waiting', 'Open requests', () =>
-    registry.all().reduce((sum, { room, chores }) => sum + room.candidates(chores.queue).length, 0),
-  )
+  gauge('waiting', 'Open requests', () => registry.all().reduce((sum, semaphore) => sum + semaphore.waiting, 0))
   gauge('semaphores', 'Semaphores with something open', () => registry.all().length)
   gauge('halted', 'Semaphores that are halted after failures', () => readable().filter(({ halted }) => halted !== null).length)
   gauge('unreadable', 'Semaphores whose stored state cannot be read: they are shut', () => states().length - readable().length)

@@ -8,6 +8,7 @@ import { Keeper } from './keeper/keeper.ts'
 import type { Clock, Log, NewId } from './keeper/ports.ts'
 import { authOf, isLoopback, listenAddress, type Auth, type Listen } from './listen.ts'
 import { createMetrics } from './metrics.ts'
+import { createActions } from './nomad/actions.ts'
 import { createNomadClient } from './nomad/client.ts'
 import { createCluster } from './nomad/cluster.ts'
 import { createIdentities } from './nomad/identities.ts'
@@ -78,7 +79,7 @@ export async function startReplica(settings: ReplicaSettings, io: ReplicaIo = {}
     observe: (...seen) => metrics.observeNomad(...seen),
   })
   const variables = createVariables(client)
-  const ports = { variables, cluster: createCluster(client), clock, newId, log, meter: metrics }
+  const ports = { variables, cluster: createCluster(client), actions: createActions(client), clock, newId, log, meter: metrics }
   const { prefix, name, leaseTtlMs } = settings
   const keeper = new Keeper(ports, { prefix, name, leaseTtlMs, namespace: settings.nomad.namespace })
   metrics.watch(keeper.registry)

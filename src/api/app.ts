@@ -11,6 +11,7 @@ import { documentOf, MAX_BODY_BYTES, problemOf, sendProblem } from './problems.t
 import { holdRoutes } from './routes/holds.ts'
 import { lockRoutes } from './routes/locks.ts'
 import { reportRoutes } from './routes/reports.ts'
+import { requestRoutes } from './routes/requests.ts'
 import { semaphoreRoutes } from './routes/semaphores.ts'
 import { serviceRoutes } from './routes/service.ts'
 import { PROBLEM_TYPE } from './schemas/problem.ts'
@@ -86,6 +87,7 @@ export async function buildApp(ports: ApiPorts): Promise<HttpApp> {
   addCallers(app, ports)
   await addContract(app)
   holdRoutes(app, ports)
+  requestRoutes(app, ports)
   semaphoreRoutes(app, ports)
   lockRoutes(app, ports)
   reportRoutes(app, ports)

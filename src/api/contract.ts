@@ -6,6 +6,7 @@ import { HOLD_SCHEMAS } from './schemas/holds.ts'
 import { LOCK_SCHEMAS } from './schemas/locks.ts'
 import { Holder, ProblemDocument } from './schemas/problem.ts'
 import { REPORT_SCHEMAS } from './schemas/reports.ts'
+import { REQUEST_SCHEMAS } from './schemas/requests.ts'
 import { ScopeView } from './schemas/scopes.ts'
 import { SEMAPHORE_SCHEMAS } from './schemas/semaphores.ts'
 import { SERVICE_SCHEMAS } from './schemas/service.ts'
@@ -36,6 +37,7 @@ export async function addContract(app: HttpApp): Promise<void> {
       components: { securitySchemes: SECURITY_SCHEMES },
       tags: [
         { name: 'holds', description: 'For whoever acts: ask, renew, release' },
+        { name: 'requests', description: 'For whoever wants a restart and does not act: Lockkeeper does' },
         { name: 'semaphores', description: 'For operators: who holds, who waits and why' },
         { name: 'locks', description: 'For operators: shut a level, open it again' },
         { name: 'service', description: 'Probes, figures and this contract' },
@@ -44,16 +46,8 @@ export async function addContract(app: HttpApp): Promise<void> {
     convertConstToEnum: false,
     refResolver: { buildLocalReference: ({ $id }, _base, _fragment, at) => (typeof $id === 'string' ? $id : `def-${at}`) },
   })
-  const schemas = [
-    ScopeView,
-    Holder,
-    ProblemDocument,
-    ...HOLD_SCHEMAS,
-    ...SEMAPHORE_SCHEMAS,
-    ...LOCK_SCHEMAS,
-    ...REPORT_SCHEMAS,
-    ...SERVICE_SCHEMAS,
-  ]
+  const components = [HOLD_SCHEMAS, REQUEST_SCHEMAS, SEMAPHORE_SCHEMAS, LOCK_SCHEMAS, REPORT_SCHEMAS, SERVICE_SCHEMAS]
+  const schemas = [ScopeView, Holder, ProblemDocument, ...components.flat()]
   for (const schema of schemas) app.addSchema(schema)
 }
 

@@ -6,7 +6,9 @@ import { parseTime } from '../keeper/clock.ts'
 import type { Clock } from '../keeper/ports.ts'
 import type { AskInput } from '../keeper/keeper.ts'
 import type { Static } from 'typebox'
+import type { RequestInput } from '../keeper/requests.ts'
 import type { AskHold } from './schemas/holds.ts'
+import type { AskRequest } from './schemas/requests.ts'
 
 const MAX_WAIT_MS = 10 * 60_000
 const MAX_UNTIL_HOURS = 8_760
@@ -21,7 +23,7 @@ export function waitOf(text: string | undefined): number {
 
 /** The ask, with the fields that go together. */
 export function askOf(body: Static<typeof AskHold>): AskInput {
-  const { deadline, ...said } = body
+  const { since, deadline, ...said } = body
   if ((said.allocation === undefined) === (said.shared === undefined))
     throw invalid('allocation', 'give either allocation, or shared and unit')
   if (said.shared === undefined && said.unit !== undefined)
@@ -31,7 +33,23 @@ export function askOf(body: Static<typeof AskHold>): AskInput {
     const wrong = (['component', 'task'] as const).find((field) => said[field] !== undefined)
     if (wrong !== undefined) throw invalid(wrong, `${wrong} goes with allocation, not with shared`)
   }
-  return { ...said, ...(deadline === undefined ? {} : { deadline: timeOf('deadline', deadline) }) }
+  if (since !== undefined && said.shared !== undefined) throw invalid('since', 'since goes with allocation, not with shared')
+  return {
+    ...said,
+    ...(since === undefined ? {} : { since: timeOf('since', since) }),
+    ...(deadline === undefined ? {} : { deadline: timeOf('deadline', deadline) }),
+  }
+}
+
+/** A request for ourselves to act on. */
+export function requestOf(body: Static<typeof AskRequest>): RequestInput {
+  const { since, deadline, ...said } = body
+  if (said.signal !== undefined && said.action !== 'signal') throw invalid('signal', 'signal goes with action signal')
+  return {
+    ...said,
+    ...(since === undefined ? {} : { since: timeOf('since', since) }),
+    ...(deadline === undefined ? {} : { deadline: timeOf('deadline', deadline) }),
+  }
 }
 
 /** The level that is named from the left without a gap. */

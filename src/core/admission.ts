@@ -1,7 +1,8 @@
 // Who goes next: the order of the queue, and for each who waits, why. The reasons are asked in a fixed order (design §4.2).
 import { NO_GROUP, type GroupView } from './budget.ts'
+import { formatDuration } from './duration.ts'
 import type { WaitKind } from './errors.ts'
-import type { Policy } from './policy.ts'
+import { minIntervalOf, type Policy } from './policy.ts'
 import { MAX_HOLDS, type State } from './state.ts'
 
 export interface Wait {
@@ -22,6 +23,8 @@ export interface Candidate {
   readonly createIndex: number
   /** Whether this replica can hand it a grant right now. One that cannot keeps its place: nobody overtakes it. */
   readonly ready: boolean
+  /** Asked for by the service itself, from a watched file. */
+  readonly watched: boolean
 }
 
 /** What is known when it is decided. `group` null: it could not be read, and unknown is not healthy. */
@@ -61,6 +64,7 @@ export function inOrder(candidates: readonly Candidate[], state: State, group: G
  *  the budget all the same, so that nobody behind it goes first. */
 export function admit(state: State, ordered: readonly Candidate[], look: Look, policy: Policy, now: number): Plan {
   const isUp = upTest(look.group)
+  const starts = new Map(look.group?.units.map(({ id, startedAt }) => [id, startedAt]))
   const slots = state.holds.map(({ slot }) => slot)
   let taken = takenBy(unavailable(state, look.group))
   let { lastGrantAt } = state
@@ -78,6 +82,7 @@ export function admit(state: State, ordered: readonly Candidate[], look: Look, p
       ownHold(candidate, held) ??
       shut(state, failure !== undefined, look, policy) ??
       tooSoon(lastGrantAt, policy, now) ??
+      (failure === undefined ? startedLately(candidate, starts.get(candidate.unit), policy, now) : null) ??
       (noSlot ??= withoutSlot(slots.length, taken, policy)) ??
       full(candidate, wasUp, taken, look, policy)
     if (wait !== null) {
@@ -142,6 +147,15 @@ function shut(state: State, ownFailure: boolean, look: Look, policy: Policy): Wa
 function tooSoon(lastGrantAt: number | null, policy: Policy, now: number): Wait | null {
   const since = lastGrantAt === null ? Infinity : now - lastGrantAt
   return since >= 0 && since < policy.stagger ? { kind: 'too_soon', detail: 'stagger' } : null
+}
+
+/** Minutes on two hosts' clocks. The unit that failed may try again at once: the good value must get in. */
+function startedLately({ watched }: Candidate, startedAt: number | null | undefined, policy: Policy, now: number): Wait | null {
+  const interval = minIntervalOf(policy, watched)
+  // A clock that is far ahead must not shut the unit out for good.
+  if (interval === 0 || startedAt == null || Math.abs(now - startedAt) >= interval) return null
+  const left = formatDuration(Math.ceil((startedAt + interval - now) / 1_000) * 1_000)
+  return { kind: 'too_soon', detail: `min_interval: it was started lately and may go in ${left}` }
 }
 
 /** The places that are down, and the sentence about them, made once for all who wait. */

@@ -8,6 +8,8 @@ export interface Unit {
   readonly up: boolean
   /** Why it is not up, for people. */
   readonly why: string
+  /** When the newest of its tasks was started, on its host's clock; null: none was. */
+  readonly startedAt: number | null
 }
 
 export interface GroupView {
@@ -27,7 +29,8 @@ export function groupView(job: Job, group: GroupSpec, allocations: readonly Allo
   const current = allocations.filter((a) => a.group === group.name && shouldRun(a) && !away.has(a.node))
   const units = current.map((allocation) => {
     const why = whyDown(allocation, group)
-    return { id: allocation.id, place: placeOf(job, allocation), up: why === null, why: why ?? '' }
+    const startedAt = newestStart(allocation, group)
+    return { id: allocation.id, place: placeOf(job, allocation), up: why === null, why: why ?? '', startedAt }
   })
   // A node that is away has an old and a new allocation at one place: the place is up when either is.
   const upAt = new Set(units.filter(({ up }) => up).map(({ place }) => place))
@@ -57,6 +60,12 @@ export function whyDown(allocation: Allocation, group: GroupSpec): string | null
     if (state.failed) return `${name}: task ${task} has failed`
   }
   return null
+}
+
+function newestStart(allocation: Allocation, group: GroupSpec): number | null {
+  const lasting = group.tasks.filter(({ role }) => role !== 'once')
+  const starts = lasting.map(({ name }) => allocation.tasks[name]?.startedAt ?? null).filter((start) => start !== null)
+  return starts.length === 0 ? null : Math.max(...starts)
 }
 
 /** Whether Nomad wants it to run and it may still do so: it has not ended, or nothing has taken its place yet. */

@@ -27,6 +27,7 @@ export const ERRORS = {
   forbidden: row(403, 2, false, 'Not allowed'),
   unknown_allocation: row(404, 2, false, 'Nomad does not know this allocation'),
   unknown_hold: row(404, 2, false, 'No such hold'),
+  unknown_request: row(404, 2, false, 'No such request'),
   unknown_semaphore: row(404, 2, false, 'No such semaphore'),
   unknown_lock: row(404, 2, false, 'No such operator lock'),
   not_found: row(404, 2, false, 'No such route'),

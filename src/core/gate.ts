@@ -1,6 +1,7 @@
 // The health gate: decides from what was seen when an observed hold, or an open failure, is over (design §4.6, protocol E).
 // Pure: the memory of what was seen goes in and comes out. `at` is monotonic and belongs to the replica that looks.
 import { LAG_MS, type Allocation, type CheckResult, type GroupSpec } from './cluster.ts'
+import { hasStartedSince, NOT_STARTED } from './request.ts'
 import { whyDown } from './budget.ts'
 import type { Policy } from './policy.ts'
 import type { Baseline, Hold, Outcome } from './state.ts'
@@ -14,13 +15,11 @@ const UNSEEN_MS = 15_000
 /** How long Nomad may take to name a replacement: before that, gone is not gone. */
 export const REPLACEMENT_MS = 10_000
 
-/** A task that the servers did not know of when the hold was granted. */
-const NOT_STARTED: Baseline[string] = { restarts: 0, startedAt: null }
-
 /** What is watched: a hold in `observing`, or a failure that is still open. */
 export interface Watched {
   readonly unit: string
-  readonly task: string | null
+  /** Those that were acted on; empty: all that run. */
+  readonly tasks: readonly string[]
   readonly action: Hold['action']
   readonly outcome: Hold['outcome']
   readonly wasUp: boolean
@@ -189,14 +188,10 @@ function actIsVisible(watched: Watched, allocation: Allocation): boolean {
   return allocation.id !== watched.unit || hasMoved(watched, allocation)
 }
 
-function hasMoved(watched: Watched, allocation: Allocation): boolean {
-  const tasks = watched.task === null ? Object.keys(allocation.tasks) : [watched.task]
-  return tasks.some((task) => {
-    const before = watched.baseline[task] ?? NOT_STARTED
-    const now = allocation.tasks[task]
-    if (now === undefined) return false
-    return now.restarts > before.restarts && (now.startedAt ?? 0) > (before.startedAt ?? 0)
-  })
+/** Each of the tasks that were named; else any: those that run are restarted together. */
+function hasMoved({ tasks, baseline }: Watched, allocation: Allocation): boolean {
+  const moved = (task: string) => hasStartedSince(baseline[task] ?? NOT_STARTED, allocation.tasks[task])
+  return tasks.length === 0 ? Object.keys(allocation.tasks).some(moved) : tasks.every(moved)
 }
 
 /** Up as it was, or down as it was, for long enough; and nothing is under way: a task may take long to stop. */

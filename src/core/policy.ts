@@ -16,6 +16,8 @@ export interface Policy {
   readonly healthyDeadline: number
   readonly healthCheck: HealthCheck
   readonly stagger: number
+  /** Between two starts of the same unit; null: not set (see `minIntervalOf`). */
+  readonly minInterval: number | null
   readonly maxErrors: number
   readonly actingDeadline: number
   readonly waitForDeployment: boolean
@@ -35,6 +37,7 @@ const DEFAULTS: Policy = {
   healthyDeadline: 300_000,
   healthCheck: 'checks',
   stagger: 0,
+  minInterval: null,
   maxErrors: 0,
   actingDeadline: 60_000,
   waitForDeployment: true,
@@ -78,6 +81,7 @@ const SETTINGS: readonly {
   { word: 'healthy_deadline', key: 'healthyDeadline', expected: 'a duration such as 5m', parse: parseDuration },
   { word: 'health_check', key: 'healthCheck', expected: 'checks, task_states or none', parse: parseHealthCheck },
   { word: 'stagger', key: 'stagger', expected: 'a duration such as 5s', parse: parseDuration },
+  { word: 'min_interval', key: 'minInterval', expected: 'a duration such as 5m', parse: parseDuration },
   {
     word: 'max_errors',
     key: 'maxErrors',
@@ -90,6 +94,14 @@ const SETTINGS: readonly {
 
 /** What a job may say that is no policy: what is watched (core/watch). */
 const NO_POLICY = ['watch', 'action', 'signal']
+
+const WATCHED_INTERVAL_MS = 300_000
+
+/** How long a unit must have run before it is acted on again. What the service asks for by itself, from watched files, leaves more
+ *  time unless the job says otherwise (design §5). */
+export function minIntervalOf(policy: Policy, watched: boolean): number {
+  return policy.minInterval ?? (watched ? WATCHED_INTERVAL_MS : 0)
+}
 
 type Values = { -readonly [K in keyof Policy]?: Policy[K] }
 interface Layer {

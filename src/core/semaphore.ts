@@ -19,7 +19,8 @@ export interface NewHold {
   readonly slot: number
   readonly unit: string
   readonly place: string
-  readonly task: string | null
+  readonly tasks: readonly string[]
+  readonly managed: boolean
   readonly action: Hold['action']
   readonly reason: string
   readonly actor: string
@@ -49,11 +50,12 @@ export function grant(state: State, hold: NewHold, now: number): State {
 }
 
 /** Takes a grant back before anybody was told: only by the handler that committed it, while it is `acting`, not adopted, under
- *  the same lease (protocol G3). `grants` stays. */
+ *  the same lease (protocol G3). A managed one that was taken over, too: whoever does so has seen that nothing was done (protocol
+ *  M3). `grants` stays. */
 export function takeBack(state: State, id: string, leasePath: string, why: string, now: number): State {
   const hold = state.holds.find((held) => held.id === id)
-  if (hold === undefined || hold.phase !== 'acting' || hold.adopted > 0 || hold.lease.path !== leasePath) return state
-  return note(without(state, id), 'taken_back', hold, why, now)
+  if (hold === undefined || hold.phase !== 'acting' || hold.lease.path !== leasePath) return state
+  return hold.adopted > 0 && !hold.managed ? state : note(without(state, id), 'taken_back', hold, why, now)
 }
 
 /** Hands a hold to the repeated ask of the same process, under a new lease (protocol G2). */
@@ -67,6 +69,29 @@ export function adopt(state: State, id: string, key: string, lease: Hold['lease'
     'asked again by the same process',
     now,
   )
+}
+
+/** Another replica goes on where the one that was lost has stopped: a grant anew, with a new token (protocol M3). */
+export function takeOver(state: State, id: string, lostPath: string, by: Pick<Hold, 'lease' | 'actor'>, now: number): State {
+  const hold = state.holds.find((held) => held.id === id)
+  if (hold === undefined || hold.phase !== 'acting' || !hold.managed || hold.lease.path !== lostPath) return state
+  const token = state.grants + 1
+  const taken = { ...hold, ...by, actor: cut(by.actor), token, adopted: hold.adopted + 1 }
+  return note({ ...replace(state, taken), grants: token }, 'taken_over', taken, `from ${hold.actor}, whose lease is lost`, now)
+}
+
+/** A replica has acted on the request as it stood then: what came into it later is not done by this act (protocol M6). */
+export function acted(
+  state: State,
+  id: string,
+  leasePath: string,
+  done: Pick<Hold, 'request' | 'tasks' | 'action'>,
+  policy: Policy,
+  now: number,
+): State {
+  const hold = state.holds.find((held) => held.id === id)
+  if (hold === undefined || hold.phase !== 'acting' || hold.lease.path !== leasePath) return state
+  return release(replace(state, { ...hold, ...done }), id, leasePath, 'done', policy, now)
 }
 
 /** The actor has ended its part. With `health_check = none` released is over; else the health gate decides. */
@@ -145,14 +170,9 @@ function replace(state: State, hold: Hold): State {
   return { ...state, holds: state.holds.map((held) => (held.id === hold.id ? hold : held)) }
 }
 
-function note(
-  state: State,
-  kind: TransitionKind,
-  about: { unit: string; token: number } | null,
-  reason: string,
-  at: number,
-): State {
+function note(state: State, kind: TransitionKind, about: Hold | Failure | null, reason: string, at: number): State {
   const seq = (state.transitions.at(-1)?.seq ?? 0) + 1
-  const entry = { seq, at, kind, unit: about?.unit ?? null, token: about?.token ?? null, reason: cut(reason) }
+  const request = about !== null && 'managed' in about && about.managed ? { request: about.key } : {}
+  const entry = { seq, at, kind, unit: about?.unit ?? null, token: about?.token ?? null, reason: cut(reason), ...request }
   return { ...state, transitions: [...state.transitions, entry].slice(-MAX_TRANSITIONS) }
 }

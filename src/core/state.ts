@@ -11,7 +11,7 @@ export type Baseline = Readonly<Record<string, { readonly restarts: number; read
 
 export interface Hold {
   readonly id: string
-  /** Random, one per asking process (protocol G1). */
+  /** Random, one per asking process (protocol G1); of a managed hold the id of its request. */
   readonly key: string
   /** The fencing token: higher than every one before it. */
   readonly token: number
@@ -19,8 +19,10 @@ export interface Hold {
   readonly unit: string
   /** Where the unit stands: the same for its replacement. */
   readonly place: string
-  /** The task that is acted on; null: the unit as a whole. */
-  readonly task: string | null
+  /** Those that are acted on; empty: all that run. */
+  readonly tasks: readonly string[]
+  /** Whether a replica acts, under its own lease (protocol M); else a shim does. */
+  readonly managed: boolean
   readonly action: Action
   readonly reason: string
   readonly actor: string
@@ -52,6 +54,7 @@ export interface Failure {
 export type TransitionKind =
   | 'granted'
   | 'adopted'
+  | 'taken_over'
   | 'taken_back'
   | 'released'
   | 'lease_lost'
@@ -74,6 +77,8 @@ export interface Transition {
   readonly unit: string | null
   readonly token: number | null
   readonly reason: string
+  /** Of a managed hold: the id of its request. */
+  readonly request?: string
 }
 
 export interface State {
@@ -136,6 +141,7 @@ export function cut(text: string, length = MAX_TEXT): string {
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
+const isBoolean = (value: unknown) => typeof value === 'boolean'
 const isText = (value: unknown) => typeof value === 'string'
 const isNumber = (value: unknown) => typeof value === 'number' && Number.isFinite(value)
 const isNullOr = (holds: (value: unknown) => boolean) => (value: unknown) => value === null || holds(value)
@@ -152,7 +158,8 @@ const HOLD = {
   slot: isNumber,
   unit: isText,
   place: isText,
-  task: isNullOr(isText),
+  tasks: isListOf(isText),
+  managed: isBoolean,
   action: isText,
   reason: isText,
   actor: isText,
@@ -163,7 +170,7 @@ const HOLD = {
   outcome: isNullOr(isText),
   grantedAt: isNumber,
   phaseSince: isNumber,
-  wasUp: (value: unknown) => typeof value === 'boolean',
+  wasUp: isBoolean,
   baseline: (value: unknown) => isRecord(value) && Object.values(value).every(isTask),
 }
 const SHAPE = {

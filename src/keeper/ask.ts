@@ -10,7 +10,7 @@ export interface Ask {
   readonly place: string
   /** Random, one per asking process. */
   readonly key: string
-  readonly task: string | null
+  readonly tasks: readonly string[]
   readonly action: Action
   readonly reason: string
   readonly actor: string
@@ -36,4 +36,9 @@ export interface Waiting {
   readonly holds: readonly Hold[]
 }
 
-export type Answer = Granted | Waiting
+/** Started after what was asked for: there is nothing to do. */
+export interface SatisfiedAsk {
+  readonly kind: 'satisfied'
+}
+
+export type Answer = Granted | Waiting | SatisfiedAsk

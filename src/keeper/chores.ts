@@ -2,13 +2,14 @@
 // are read, and requests that nobody waits for any more are removed. Each chore runs once at a time and wakes the scope at its end.
 import type { Candidate, Plan } from '../core/admission.ts'
 import type { Scope } from '../core/scope.ts'
-import type { State } from '../core/state.ts'
+import type { Hold, State } from '../core/state.ts'
 import { acquireLease, type LeaseDeps } from './lease.ts'
 import type { Paths } from './paths.ts'
 import type { VariableMeta } from './ports.ts'
-import { dropEntry, emptyQueue, putEntry, withList, type Entry, type Queue } from './queue.ts'
+import { dropEntry, emptyQueue, isManaged, putEntry, withList, type Entry, type ManagedEntry, type Queue } from './queue.ts'
 import { readRequest, requestItems } from './records.ts'
 import type { Replica } from './replica.ts'
+import type { EndState, RequestMemory } from './request-memory.ts'
 import { isBehind, requestOf, waiterId, type Waiter, type WaitingRoom } from './waiting-room.ts'
 
 /** A poll has ended and the asker has not come back: so long its place is kept. */
@@ -25,6 +26,7 @@ const AT_A_TIME = 16
 export interface ChoreDeps extends LeaseDeps {
   readonly paths: Paths
   readonly replica: Replica
+  readonly memory: RequestMemory
   /** Of the keeper's life. */
   readonly signal: AbortSignal
 }
@@ -63,7 +65,8 @@ export class Chores {
       if (isBack && this.#queue.index === at) putEntry(this.#queue, entry)
       if (isBack || this.#queue.index > at) this.#consumed.delete(token)
     }
-    for (const { unit, key, request, token } of holds) {
+    for (const { unit, key, request, token, managed } of holds) {
+      if (managed) continue
       const path = this.#deps.paths.request(this.#scope, unit)
       const entry = this.#queue.entries.get(path)
       const isOurs = this.#room.get(waiterId({ unit, key })) !== null
@@ -119,9 +122,19 @@ export class Chores {
   }
 
   /** First the request, then the slot (protocol M5): removes the request that was granted at this index, if it is still the same. */
-  async finish(unit: string, index: number | null): Promise<void> {
-    const entry = this.#queue.entries.get(this.#deps.paths.request(this.#scope, unit))
-    if (entry !== undefined && entry.modifyIndex === index) await this.#remove(entry)
+  async finish({ unit, request, managed }: Hold): Promise<void> {
+    const { paths } = this.#deps
+    const path = managed ? paths.managedRequest(this.#scope, unit) : paths.request(this.#scope, unit)
+    const entry = this.#queue.entries.get(path)
+    if (entry !== undefined && entry.modifyIndex === request) return await this.#remove(entry)
+    // A list may not show it yet, but it is there: nobody else removes it while its hold lasts.
+    if (managed && request !== null) await this.#remove({ path, modifyIndex: request })
+  }
+
+  /** A managed request has nothing left to do. */
+  async end(entry: ManagedEntry, state: EndState, reason: string): Promise<void> {
+    await this.#remove(entry)
+    this.#deps.memory.end(entry.record.key, state, reason)
   }
 
   /** The waiter was told, or has gone: its stored place is given up. */
@@ -187,7 +200,7 @@ export class Chores {
     // Whose asker is here stands in the order under another name.
     const theirs = ordered.flatMap(({ id }) => this.#queue.entries.get(id) ?? [])
     const orphans = theirs.filter(({ record }) => {
-      if (record == null || this.#room.get(waiterId(record)) !== null) return false
+      if (record?.via == null || this.#room.get(waiterId(record)) !== null) return false
       return record.via === replica.id || !replica.isAlive(record.via)
     })
     const known = new Set(orphans.map(({ path }) => path))
@@ -204,6 +217,7 @@ export class Chores {
     if (there === undefined || there.record === null) return true
     if (there.record === undefined) return false
     const { key, via } = there.record
+    if (via === null) return false
     return key === waiter.ask.key ? via !== replica.id : !replica.isAlive(via)
   }
 
@@ -217,10 +231,23 @@ export class Chores {
   async #read(path: string): Promise<void> {
     const { variable, index } = await this.#deps.variables.get(path, undefined, this.#deps.signal)
     if (variable === null) dropEntry(this.#queue, path, index)
-    else putEntry(this.#queue, { ...variable, record: readRequest(variable.items) })
+    else this.put({ ...variable, record: readRequest(variable.items), knownAt: this.#deps.clock.now() })
   }
 
-  async #remove(entry: Entry): Promise<void> {
+  /** A request as it was just read or written, perhaps before a list shows it. */
+  put(entry: Entry): void {
+    putEntry(this.#queue, entry)
+    if (isManaged(entry)) this.#deps.memory.know(entry.record)
+    this.#wake()
+  }
+
+  /** It was removed by somebody else, and was gone at this index. */
+  forget(path: string, goneAt: number): void {
+    dropEntry(this.#queue, path, goneAt)
+    this.#wake()
+  }
+
+  async #remove(entry: Pick<Entry, 'path' | 'modifyIndex'>): Promise<void> {
     this.#orphans.delete(entry.path)
     const removed = await this.#deps.variables
       .remove(entry.path, entry.modifyIndex, this.#deps.signal)
@@ -246,7 +273,7 @@ export class Chores {
     const record = { ...asked, via: replica.id, at: clock.wall() }
     const put = await variables.put(waiter.path, requestItems(record), there?.modifyIndex ?? 0, signal)
     if (put.kind === 'conflict') return await this.#read(waiter.path)
-    const entry = { path: waiter.path, createIndex: put.createIndex, modifyIndex: put.index, record }
+    const entry = { path: waiter.path, createIndex: put.createIndex, modifyIndex: put.index, record, knownAt: clock.now() }
     putEntry(this.#queue, entry)
     if (!this.#room.has(waiter)) await this.#remove(entry)
   }

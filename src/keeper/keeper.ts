@@ -1,26 +1,30 @@
 // The keeper: one replica. Watches our variables, runs a semaphore for every scope that has something open, and answers for holds.
 import { setMaxListeners } from 'node:events'
-import { placeOf } from '../core/budget.ts'
 import { Problem } from '../core/errors.ts'
-import type { GroupScope, Level, Scope } from '../core/scope.ts'
+import { isSatisfied } from '../core/request.ts'
+import type { Level, Scope } from '../core/scope.ts'
 import { release as releaseChange } from '../core/semaphore.ts'
 import type { Action, Hold, Outcome } from '../core/state.ts'
 import type { Answer, Ask } from './ask.ts'
 import type { Change } from './changes.ts'
-import { createClusterView, groupOf, type ClusterView } from './cluster-view.ts'
+import { createClusterView, type ClusterView } from './cluster-view.ts'
 import { endLease, type LeaseDeps } from './lease.ts'
 import { createLockView, type LockView } from './lock-view.ts'
 import { readSemaphores, unknownHold, type StoredSemaphore } from './operate.ts'
 import { paths as pathsOf, type Paths } from './paths.ts'
-import type { Clock, Cluster, Log, Meter, NewId, Variables } from './ports.ts'
+import type { Actions, Clock, Cluster, Log, Meter, NewId, Variables } from './ports.ts'
 import { proofOf } from './records.ts'
 import { Registry } from './registry.ts'
 import { createReplica, type Replica } from './replica.ts'
-import { policyFault, type Semaphore } from './semaphore.ts'
+import { RequestMemory } from './request-memory.ts'
+import { Requests } from './requests.ts'
+import { ANYBODY, resolveAllocation, type Allowed } from './resolve.ts'
+import type { Semaphore } from './semaphore.ts'
 
 export interface KeeperPorts {
   readonly variables: Variables
   readonly cluster: Cluster
+  readonly actions: Actions
   readonly clock: Clock
   readonly newId: NewId
   readonly log: Log
@@ -46,10 +50,9 @@ export interface AskInput {
   readonly key: string
   readonly priority?: number
   readonly deadline?: number
+  /** On the clock of the unit's own host, in milliseconds since the epoch. */
+  readonly since?: number
 }
-
-export type Allowed = (scope: Scope, unit: string) => Promise<void>
-const ANYBODY: Allowed = () => Promise.resolve()
 
 export interface Readiness {
   readonly ready: boolean
@@ -59,17 +62,15 @@ export interface Readiness {
 
 /** How long a release may take until its caller is told that Nomad does not answer. */
 const CALL_MS = 10_000
-/** Whether an allocation may be asked for at all is told from a look that is not older than this; the grant has its own. */
-const RECENT_MS = 1_000
 /** How many askers may wait at one replica. */
 const MAX_WAITERS = 20_000
-const FINISHED = ['complete', 'failed', 'lost']
 
 export class Keeper {
   readonly paths: Paths
   readonly registry: Registry
   readonly replica: Replica
   readonly locks: LockView
+  readonly requests: Requests
   readonly #ports: KeeperPorts
   readonly #settings: KeeperSettings
   readonly #leases: LeaseDeps
@@ -90,7 +91,21 @@ export class Keeper {
     this.replica = createReplica(this.#leases, this.paths, settings.name)
     this.locks = createLockView(variables, this.paths, clock, log, signal)
     const { paths, replica, locks } = this
-    this.registry = new Registry({ ...this.#leases, paths, replica, locks, cluster: this.#cluster, meter, signal })
+    const memory = new RequestMemory()
+    const { actions } = ports
+    this.registry = new Registry({
+      ...this.#leases,
+      paths,
+      replica,
+      locks,
+      cluster: this.#cluster,
+      actions,
+      meter,
+      memory,
+      signal,
+    })
+    const resolving = { cluster: ports.cluster, view: this.#cluster }
+    this.requests = new Requests({ ...resolving, variables, paths, registry: this.registry, memory, clock, newId, meter })
   }
 
   /** Starts the work. Resolves when the first list was seen, or when Nomad did not answer for a while; it goes on trying. */
@@ -112,7 +127,8 @@ export class Keeper {
   async acquire(input: AskInput, waitMs: number, signal: AbortSignal, allowed: Allowed = ANYBODY): Promise<Answer> {
     if (this.registry.waiting >= MAX_WAITERS)
       throw new Problem('overloaded', `${MAX_WAITERS} askers wait here already; ask another replica`)
-    const { ask, semaphore } = await this.#resolve(input, signal, allowed)
+    const { ask, semaphore, satisfied } = await this.#resolve(input, signal, allowed)
+    if (satisfied) return { kind: 'satisfied' }
     return await semaphore.room.wait(ask, waitMs, () => semaphore.wake(), signal)
   }
 
@@ -171,42 +187,35 @@ export class Keeper {
     return { ready: missing.length === 0, missing }
   }
 
-  async #resolve(input: AskInput, signal: AbortSignal, allowed: Allowed): Promise<{ ask: Ask; semaphore: Semaphore }> {
-    const { key, reason, action = 'restart', task = null, priority = 0, deadline = null } = input
-    const common = { key, reason, action, task, priority, deadline }
+  async #resolve(
+    input: AskInput,
+    signal: AbortSignal,
+    allowed: Allowed,
+  ): Promise<{ ask: Ask; semaphore: Semaphore; satisfied: boolean }> {
+    const { key, reason, action = 'restart', priority = 0, deadline = null } = input
+    const tasks = input.task === undefined ? [] : [input.task]
+    const common = { key, reason, action, tasks, priority, deadline }
     if (input.shared !== undefined) {
       const unit = input.unit ?? ''
       const scope = { shared: input.shared }
       await allowed(scope, unit)
-      return { ask: { ...common, scope, unit, place: unit, actor: unit }, semaphore: this.registry.ensure(scope) }
+      return {
+        ask: { ...common, scope, unit, place: unit, actor: unit },
+        semaphore: this.registry.ensure(scope),
+        satisfied: false,
+      }
     }
-    const id = input.allocation ?? ''
-    const allocation = await this.#ports.cluster.allocation(id, signal)
-    if (allocation === null) throw new Problem('unknown_allocation', `Nomad knows no allocation ${id}; give its full ID`)
-    if (allocation.desired !== 'run' || FINISHED.includes(allocation.client)) {
-      throw new Problem(
-        'allocation_finished',
-        `allocation ${id} is ${allocation.client} (desired: ${allocation.desired}); there is nothing to restart`,
-      )
-    }
-    const { namespace, job, group } = allocation
-    const { component } = input
-    const scope: GroupScope = { namespace, job, group, ...(component === undefined ? {} : { component }) }
-    await allowed(scope, id)
-    const look = await this.#cluster.look(scope, this.#ports.clock.now() - RECENT_MS)
-    const of = groupOf(look, scope)
-    if (look.job === null || of === null) throw new Problem('allocation_finished', `job ${job} or its group ${group} is gone`)
-    if (look.job.type !== 'service' && look.job.type !== 'system') {
-      throw new Problem('unsupported_job', `job ${job} is of type ${look.job.type}; service and system jobs are gated`)
-    }
-    if (of.resolved.faults.length > 0) throw policyFault(scope, of.resolved.faults)
-    if (task !== null && !of.group.tasks.some(({ name }) => name === task)) {
-      throw new Problem('invalid_request', `group ${group} of job ${job} has no task ${task}`)
-    }
-    const semaphore = this.registry.ensure(scope)
-    semaphore.seeLook(look)
-    const ask = { ...common, scope, unit: allocation.id, place: placeOf(look.job, allocation), actor: allocation.name }
-    return { ask, semaphore }
+    const { allocation, component, task } = input
+    const { clock, cluster } = this.#ports
+    const deps = { cluster, clock, view: this.#cluster }
+    const meant = await resolveAllocation(deps, { allocation: allocation ?? '', component, task }, allowed, signal)
+    const semaphore = this.registry.ensure(meant.scope)
+    semaphore.seeLook(meant.look)
+    const { scope, place } = meant
+    const { id: unit, name: actor } = meant.allocation
+    const wanted = { ...common, action: 'restart' as const, since: input.since ?? null, baseline: {} }
+    const satisfied = input.since !== undefined && isSatisfied(wanted, meant.allocation, meant.group)
+    return { ask: { ...common, scope, unit, place, actor }, semaphore, satisfied }
   }
 
   /** The hold, if it is acting and this is its lease. A refusal is only given on a state that was read after the call. */

@@ -41,7 +41,12 @@ export class Lease {
   }
 
   valid(): boolean {
-    return !this.#lost && this.#deps.clock.now() - this.#renewedAt < this.#deps.ttlMs
+    return this.remainingMs() > 0
+  }
+
+  /** How much longer it is valid without another renewal. */
+  remainingMs(): number {
+    return this.#lost ? 0 : Math.max(0, this.#renewedAt + this.#deps.ttlMs - this.#deps.clock.now())
   }
 
   /** Renews every third of the TTL, until the lease is lost, ended or handed over, or the signal aborts. */

@@ -27,11 +27,14 @@ const LOOK_AT_FAILURES_MS = 5_000
 const IDLE_MS = 30_000
 
 /** Moves holds whose lease is lost to `observing`: a list with an index not before the lease's own does not show it as it was
- *  acquired (protocol E2). An older list says nothing. */
+ *  acquired (protocol E2). An older list says nothing. A managed one is taken over instead (see Errands). */
 export async function endLostLeases(semaphore: Semaphore, snapshot: Snapshot, meter: Meter): Promise<void> {
   const lost = (semaphore.state?.holds ?? []).filter(
-    ({ phase, lease }) =>
-      phase === 'acting' && snapshot.index >= lease.index && snapshot.entries.get(lease.path)?.modifyIndex !== lease.index,
+    ({ phase, lease, managed }) =>
+      phase === 'acting' &&
+      !managed &&
+      snapshot.index >= lease.index &&
+      snapshot.entries.get(lease.path)?.modifyIndex !== lease.index,
   )
   for (const hold of lost) {
     const { changed } = await semaphore.commit((now, policy, at) =>
@@ -112,12 +115,12 @@ export class Observer {
   }
 
   async #lookAtHold(hold: Hold, scope: GroupScope, view: JobLook): Promise<void> {
-    const { unit, task, action, outcome, wasUp, baseline, phaseSince } = hold
-    const watched = { unit, task, action, outcome, wasUp, baseline, since: phaseSince, failedVersion: null }
+    const { unit, tasks, action, outcome, wasUp, baseline, phaseSince } = hold
+    const watched = { unit, tasks, action, outcome, wasUp, baseline, since: phaseSince, failedVersion: null }
     const verdict = await this.#judge(keyOfHold(hold), watched, scope, view)
     if (verdict.kind === 'watch') return
     // First the request, then the slot (protocol M5); one that was not acted on stays for its asker.
-    if (verdict.kind !== 'unchanged') await this.#semaphore.chores.finish(unit, hold.request)
+    if (verdict.kind !== 'unchanged') await this.#semaphore.chores.finish(hold)
     const jobVersion = currentOf(view, unit)?.jobVersion ?? view.job?.version ?? 0
     const judgement = { id: hold.id, leasePath: hold.lease.path, verdict: verdict.kind, reason: verdict.reason, jobVersion }
     const { changed } = await this.#semaphore.commit((state, policy, now) => settle(state, judgement, policy, now))
@@ -126,7 +129,7 @@ export class Observer {
 
   async #lookAtFailure(failure: Failure, scope: GroupScope, view: JobLook): Promise<void> {
     const { unit, token, jobVersion } = failure
-    const of = { task: null, action: 'restart', outcome: null, wasUp: false, baseline: {}, since: null } as const
+    const of = { tasks: [], action: 'restart', outcome: null, wasUp: false, baseline: {}, since: null } as const
     const verdict = await this.#judge(keyOfFailure(failure), { unit, ...of, failedVersion: jobVersion }, scope, view)
     if (verdict.kind !== 'healthy' && verdict.kind !== 'gone') return
     await this.#semaphore.commit((state, policy, now) => recover(state, unit, token, verdict.reason, policy, now))

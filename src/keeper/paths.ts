@@ -20,9 +20,11 @@ export interface Paths {
   readonly watch: string
   readonly watchReports: string
   semaphore(scope: Scope): string
-  /** The folder of a scope's requests, with the slash; `request` is in it, and nothing else directly in it. */
+  /** The folder of a scope's requests, with the slash; `request` and `managedRequest` are in it, and nothing else directly. */
   requestsOf(scope: Scope): string
   request(scope: Scope, unit: string): string
+  /** Of the same folder. A unit may have both: its shim waits, and somebody asks us to act. `allocation`: a UUID. */
+  managedRequest(scope: Scope, allocation: string): string
   lease(uuid: string): string
   replicaLease(replica: string, nth: number): string
   lock(level: Level): string
@@ -46,6 +48,7 @@ export function paths(prefix: string): Paths {
     semaphore: (scope) => `${prefix}/semaphores/${inside(scope)}`,
     requestsOf: (scope) => `${prefix}/requests/${inside(scope)}/`,
     request: (scope, unit) => `${prefix}/requests/${inside(scope)}/${encodeNames([unit], MAX_UNIT)}`,
+    managedRequest: (scope, allocation) => `${prefix}/requests/${inside(scope)}/~m${allocation.replaceAll('-', '')}`,
     lease: (uuid) => `${prefix}/leases/${uuid}`,
     replicaLease: (replica, nth) => `${prefix}/leases/replicas/${replica}/${nth}`,
     lock: (level) => (segmentsOf(level).length === 0 ? locks : `${locks}/${inside(level)}`),

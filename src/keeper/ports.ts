@@ -26,7 +26,17 @@ export interface Log {
 
 /** Figures that somebody may watch. */
 export interface Meter {
-  count(what: 'grants' | 'grants_taken_back' | 'cas_conflicts' | 'releases' | 'leases_lost' | 'failures' | 'watch_requests'): void
+  count(
+    what:
+      | 'grants'
+      | 'grants_taken_back'
+      | 'cas_conflicts'
+      | 'releases'
+      | 'leases_lost'
+      | 'failures'
+      | 'requests_merged'
+      | 'watch_requests',
+  ): void
 }
 
 export interface VariableMeta {
@@ -96,6 +106,20 @@ export interface FileEntry {
   readonly isDirectory: boolean
   /** Milliseconds since the epoch, on the clock of the allocation's host. */
   readonly mtime: number
+}
+
+/** How an act ended that Nomad has answered. `not_running`: nothing was done, the task is between two starts or has ended. `over`: nor
+ *  was anything done, the allocation has finished. `refused`: it cannot be done, with why. */
+export type Acted = { readonly kind: 'done' | 'not_running' | 'over' } | { readonly kind: 'refused'; readonly why: string }
+
+/** What a replica does to allocations (facts §4). Each is sent at most once and bounded by `boundMs`; without an answer it throws
+ *  NomadFault with `maybeDone`, and may still be executed until the bound is over. `denied` says that nothing was done. */
+export interface Actions {
+  /** `task` null: all that run. `done`: the old process has ended; nothing is said about the new one. */
+  restart(allocation: string, task: string | null, boundMs: number, signal: AbortSignal): Promise<Acted>
+  signal(allocation: string, task: string, name: string, boundMs: number, signal: AbortSignal): Promise<Acted>
+  /** Nomad places a replacement. */
+  stop(allocation: string, boundMs: number, signal: AbortSignal): Promise<Acted>
 }
 
 /** Jobs and allocations. Throws NomadFault; what does not exist is null or empty. Reads are repeated inside. */

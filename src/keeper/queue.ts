@@ -1,6 +1,6 @@
 // The stored queue of one scope: its request variables, as the newest list and our own writes show them. CreateIndex is the order.
 import type { VariableMeta } from './ports.ts'
-import type { RequestRecord } from './records.ts'
+import type { ManagedRecord, RequestRecord } from './records.ts'
 
 export interface Entry {
   readonly path: string
@@ -8,6 +8,15 @@ export interface Entry {
   readonly modifyIndex: number
   /** Undefined: not read yet. Null: not a request that we can read; it orders nobody. */
   readonly record: RequestRecord | null | undefined
+  /** Monotonic time at which its record was known here. */
+  readonly knownAt: number
+}
+export interface ManagedEntry extends Entry {
+  readonly record: ManagedRecord
+}
+
+export function isManaged(entry: Entry): entry is ManagedEntry {
+  return entry.record?.via === null
 }
 
 export interface Queue {
@@ -36,7 +45,7 @@ export function withList(queue: OwnQueue, folder: string, index: number, at: num
     if (!meta.path.startsWith(folder) || meta.path.includes('/', folder.length)) continue
     if (entries.has(meta.path) || (queue.removed.get(meta.path) ?? 0) > index) continue
     const known = queue.entries.get(meta.path)
-    entries.set(meta.path, known?.modifyIndex === meta.modifyIndex ? known : { ...meta, record: undefined })
+    entries.set(meta.path, known?.modifyIndex === meta.modifyIndex ? known : { ...meta, record: undefined, knownAt: Infinity })
   }
   const removed = new Map([...queue.removed].filter(([, goneAt]) => goneAt > index))
   return { index: Math.max(index, queue.index), at: Math.max(at, queue.at), entries, removed }

@@ -1,23 +1,34 @@
 // The stored variables other than a semaphore's lease: what their Items hold, and how to read them again.
 import { createHash } from 'node:crypto'
 import { formatTime, parseTime } from './clock.ts'
+import type { Wanted } from '../core/request.ts'
 import { cut, decodeState, encodeState, type Action, type State } from '../core/state.ts'
 import { describe, type Level, type Scope } from '../core/scope.ts'
 
-/** What a request variable holds. Everything that another replica needs to order it and to find its asker. */
-export interface RequestRecord {
+/** What a request variable holds: everything that another replica needs to order it, and to find its asker or to act itself. */
+export type RequestRecord = WaitingRecord | ManagedRecord
+interface AnyRecord {
   readonly scope: Scope
   readonly unit: string
   readonly place: string
-  readonly key: string
-  /** The replica that the waiting asker is connected to. */
-  readonly via: string
-  readonly task: string | null
-  readonly action: Action
+  readonly tasks: readonly string[]
   readonly reason: string
   readonly priority: number
   readonly deadline: number | null
   readonly at: number
+}
+export interface WaitingRecord extends AnyRecord {
+  /** Random, one per asking process. */
+  readonly key: string
+  /** The replica that the waiting asker is connected to. */
+  readonly via: string
+  readonly action: Action
+}
+/** Nobody waits for it: whichever replica grants it acts. */
+export interface ManagedRecord extends AnyRecord, Wanted {
+  /** The id of the request. */
+  readonly key: string
+  readonly via: null
 }
 
 export type Items = Readonly<Record<string, string>>
@@ -46,8 +57,10 @@ export function requestItems(record: RequestRecord): Items {
 /** Null: somebody wrote something else there. It is left alone and orders nobody. */
 export function readRequest(items: Items): RequestRecord | null {
   const value = parseJson(items['request']) as Partial<RequestRecord> | null
-  const whole = typeof value?.unit === 'string' && typeof value.key === 'string' && typeof value.via === 'string'
-  return whole && typeof value.priority === 'number' ? (value as RequestRecord) : null
+  const whole = typeof value?.unit === 'string' && typeof value.key === 'string' && Array.isArray(value.tasks)
+  if (!whole || typeof value.priority !== 'number') return null
+  const isManaged = value.via === null && typeof value.baseline === 'object' && value.baseline !== null
+  return isManaged || typeof value.via === 'string' ? (value as RequestRecord) : null
 }
 
 /** An operator lock. Whatever is stored at its path locks; the items are only shown. */

@@ -2,7 +2,7 @@
 // dealt out to those it concerns.
 import type { Scope } from '../core/scope.ts'
 import type { Hold } from '../core/state.ts'
-import type { HandOutDeps } from './hand-out.ts'
+import type { ErrandDeps } from './errands.ts'
 import { endLostLeases, endOverdue, Observer } from './observer.ts'
 import type { VariableMeta } from './ports.ts'
 import { scopeOf } from './records.ts'
@@ -29,7 +29,7 @@ interface Running {
 }
 
 export class Registry {
-  readonly #deps: HandOutDeps
+  readonly #deps: ErrandDeps
   readonly #running = new Map<string, Running>()
   readonly #deadLeases = new Map<string, number>()
   readonly #followed = new Set<string>()
@@ -37,7 +37,7 @@ export class Registry {
   #seen: Snapshot = NOTHING_SEEN
   #firstSeen: () => void = () => undefined
 
-  constructor(deps: HandOutDeps) {
+  constructor(deps: ErrandDeps) {
     this.#deps = deps
     this.firstList = new Promise((resolve) => (this.#firstSeen = resolve))
   }
@@ -115,6 +115,7 @@ export class Registry {
       const folder = paths.requestsOf(semaphore.scope)
       semaphore.chores.see(snapshot.index, snapshot.at, folders.get(folder) ?? [])
       this.#beside('leases', () => endLostLeases(semaphore, snapshot, meter))
+      this.#beside('take over', () => semaphore.errands.takeOverLost(snapshot))
     }
     for (const path of changed) {
       if (path.startsWith(paths.semaphores) && snapshot.entries.has(path)) {

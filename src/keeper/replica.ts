@@ -8,6 +8,13 @@ const RETRY_MS = 2_000
 
 export interface Replica {
   readonly id: string
+  /** For people. */
+  readonly name: string
+  /** The lease under which this replica acts; null: none. Ask it whether it is valid. */
+  readonly lease: Lease | null
+  /** Watches over a call that acts. While one is under way, or was left without an answer lately, our lease is not given back but
+   *  runs out: who takes over must not look before the call can be executed no more (protocol M2). */
+  acting<T>(call: Promise<T>): Promise<T>
   /** Whether the replica of this id holds a lease, as the newest snapshot shows it; we ourselves always count as alive. */
   isAlive(id: string): boolean
   /** Whether this piece of work falls to us (rendezvous hashing over the live replicas). Thrift, never safety. */
@@ -28,8 +35,20 @@ export function createReplica(deps: LeaseDeps, paths: Paths, name: string): Repl
   let alive: ReadonlySet<string> = new Set([id])
   const ownerOf = (work: string) =>
     alive.size === 1 ? id : ([...alive].toSorted((a, b) => compare(weight(work, b), weight(work, a)))[0] as string)
+  let lease: Lease | null = null
+  const calls = new Set<Promise<unknown>>()
+  let unansweredAt = -Infinity
   return {
     id,
+    name,
+    get lease() {
+      return lease
+    },
+    async acting(call) {
+      const answered = call.catch(() => (unansweredAt = deps.clock.now())).finally(() => calls.delete(answered))
+      calls.add(answered)
+      return await call
+    },
     isAlive: (other) => alive.has(other),
     isMine: (work) => ownerOf(work) === id,
     ownerOf,
@@ -47,10 +66,12 @@ export function createReplica(deps: LeaseDeps, paths: Paths, name: string): Repl
     },
     async run(signal) {
       for (let nth = 1; !signal.aborted; nth++) {
-        const lease = await tryAcquire(deps, paths.replicaLease(id, nth), name, signal)
+        lease = await tryAcquire(deps, paths.replicaLease(id, nth), name, signal)
         await lease?.keep(signal)
-        if (signal.aborted) await lease?.end()
-        else await deps.clock.sleep(RETRY_MS, signal).catch(() => undefined)
+        await Promise.all(calls)
+        if (signal.aborted && deps.clock.now() - unansweredAt > deps.ttlMs) await lease?.end()
+        lease = null
+        if (!signal.aborted) await deps.clock.sleep(RETRY_MS, signal).catch(() => undefined)
       }
     },
   }

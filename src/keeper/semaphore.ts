@@ -7,15 +7,22 @@ import { NomadFault } from '../core/nomad-fault.ts'
 import { fallbackPolicy, type Policy, type ResolvedPolicy } from '../core/policy.ts'
 import { describe, isGroupScope, type Scope } from '../core/scope.ts'
 import { grant } from '../core/semaphore.ts'
-import { emptyState, MAX_HOLDS, type State } from '../core/state.ts'
+import { emptyState, MAX_HOLDS, type Hold, type State } from '../core/state.ts'
 import { Alarm } from './alarm.ts'
 import { Changes, type Commit } from './changes.ts'
 import { Chores } from './chores.ts'
 import { groupOf, type JobLook } from './cluster-view.ts'
-import { HandOut, type HandOutDeps } from './hand-out.ts'
-import { newHold } from './new-hold.ts'
+import { Errands, type ErrandDeps } from './errands.ts'
+import { HandOut } from './hand-out.ts'
+import { askedBy, askedOfUs, newHold } from './new-hold.ts'
+import type { Entry, ManagedEntry } from './queue.ts'
 import { readSemaphore, semaphoreItems, type Items, type Stored } from './records.ts'
 import { WaitingRoom, requestOf, type Waiter } from './waiting-room.ts'
+
+export interface QueueSeen {
+  readonly ordered: readonly Candidate[]
+  readonly waits: ReadonlyMap<string, Wait>
+}
 
 /** A look at the group that is older than this admits nobody. Observers look once a second. */
 const LOOK_MS = 1_500
@@ -32,12 +39,13 @@ export class Semaphore {
   readonly chores: Chores
   /** Wants a change of the state; see Changes. */
   readonly commit: Commit
-  readonly #deps: HandOutDeps
+  readonly #deps: ErrandDeps
   readonly #path: string
   readonly #changed: () => void
   #stored: Stored | null = null
   readonly #changes: Changes
   readonly #handOut: HandOut
+  readonly errands: Errands
   readonly #alarm: Alarm
   /** Rings when a change is wanted. */
   readonly #hurry: Alarm
@@ -47,7 +55,7 @@ export class Semaphore {
   #group: ReturnType<typeof groupOf> = null
 
   /** `changed` is called whenever another state is known. */
-  constructor(deps: HandOutDeps, scope: Scope, changed: () => void) {
+  constructor(deps: ErrandDeps, scope: Scope, changed: () => void) {
     this.#deps = deps
     this.#changed = changed
     this.scope = scope
@@ -64,6 +72,7 @@ export class Semaphore {
     })
     this.commit = (change, signal) => this.#changes.commit(change, signal)
     const seeLook = (look: JobLook) => this.seeLook(look)
+    this.errands = new Errands(deps, scope, this.chores, { commit: this.commit, state: () => this.state, seeLook })
     this.#handOut = new HandOut(deps, scope, this.room, this.chores, { commit: this.commit, stored: () => this.#stored, seeLook })
   }
 
@@ -91,6 +100,11 @@ export class Semaphore {
     return quiet && this.room.size === 0 && this.chores.queue.entries.size === 0 && this.#changes.size === 0
   }
 
+  /** How many wait, here or elsewhere. */
+  get waiting(): number {
+    return this.room.candidates(this.chores.queue, this.state?.holds ?? [], () => false).length
+  }
+
   wake(): void {
     this.#alarm.wake()
   }
@@ -108,20 +122,37 @@ export class Semaphore {
   seeStored(index: number, items: Items | null, at: number): void {
     if (this.#stored !== null && index < this.#stored.index) return
     // A state that is not there starts above every token there ever was: each grant took an index of the table (protocol S1).
-    this.#stored =
-      items === null ? { index: 0, at, state: emptyState(this.scope, index) } : { index, at, state: readSemaphore(items) }
-    this.#changed()
+    this.#know(
+      items === null ? { index: 0, at, state: emptyState(this.scope, index) } : { index, at, state: readSemaphore(items) },
+    )
     this.wake()
   }
 
+  #know(stored: Stored): void {
+    this.#stored = stored
+    if (!('unreadable' in stored.state)) this.#deps.memory.see(stored.state)
+    this.#changed()
+  }
+
   /** The queue as it stands, with why each one waits, from a look at the group that begins now. */
-  async queue(): Promise<{ ordered: readonly Candidate[]; waits: ReadonlyMap<string, Wait> }> {
+  async queue(): Promise<QueueSeen> {
     const { clock, cluster } = this.#deps
     if (isGroupScope(this.scope)) this.seeLook(await cluster.look(this.scope, clock.now()))
+    return this.queueNow()
+  }
+
+  /** The same, from what is known here. */
+  queueNow(): QueueSeen {
     const { state } = this
     if (state === null) return { ordered: [], waits: new Map() }
-    const { ordered, plan } = this.#decide(state, this.policy.policy, clock.wall())
+    const { ordered, plan } = this.#decide(state, this.policy.policy, this.#deps.clock.wall())
     return { ordered, waits: plan.waits }
+  }
+
+  /** The hold of a unit, in a state that was read after this call; null: it has none. */
+  async heldNow(unit: string, signal: AbortSignal): Promise<Hold | null> {
+    const { state } = await this.commit((same) => same, signal)
+    return state.holds.find((hold) => hold.unit === unit) ?? null
   }
 
   /** Turns until the signal aborts. */
@@ -189,8 +220,10 @@ export class Semaphore {
     this.#handOut.start(state, index)
     changes.settle(state, index)
     this.room.explain(ordered, plan, state.holds)
+    this.errands.seeNext(plan.next, this.chores.queue)
+    this.errands.start(state, index)
     this.chores.start(ordered, plan, policy.maxParallel === 0 ? MAX_HOLDS : policy.maxParallel, (this.#stored ?? stored).at)
-    this.#refreshLook(this.room.size > 0)
+    this.#refreshLook(this.room.size > 0 || this.chores.queue.entries.size > 0)
     return clock.now() - writtenAt + writingAt - begunAt
   }
 
@@ -202,11 +235,17 @@ export class Semaphore {
   /** The grants of the plan, as long as the state with them can be stored. */
   #withGrants(before: State, plan: Plan, now: number): State {
     return plan.grants.reduce((state, { candidate, slot, wasUp }) => {
-      const waiter = this.room.get(candidate.id) as Waiter
-      const request = requestOf(waiter, this.chores.queue)?.modifyIndex ?? null
-      const granted = grant(state, newHold(waiter, request, { slot, wasUp }, this.#look), now)
+      const granted = grant(state, newHold(this.#asked(candidate.id), { slot, wasUp }, this.#look), now)
       return semaphoreItems(granted) === null ? state : granted
     }, before)
+  }
+
+  #asked(candidateId: string) {
+    const { queue } = this.chores
+    const { replica, newId } = this.#deps
+    const waiter = this.room.get(candidateId)
+    if (waiter === null) return askedOfUs(queue.entries.get(candidateId) as ManagedEntry, replica, newId())
+    return askedBy(waiter, requestOf(waiter, queue)?.modifyIndex ?? null)
   }
 
   /** Whoever can never be granted need not wait: its allocation is stopping or gone, or the policy has become wrong. */
@@ -215,6 +254,7 @@ export class Semaphore {
     if (look === null || !isGroupScope(this.scope)) return
     const running = new Set(look.allocations.filter(({ desired }) => desired === 'run').map(({ id }) => id))
     const { faults } = this.policy
+    this.errands.dismiss(look, new Set(this.state?.holds.map(({ unit }) => unit)))
     for (const waiter of this.room.all()) {
       if (waiter.confirming || waiter.arrivedAt > look.at) continue
       const gone = `allocation ${waiter.ask.unit} is stopping or gone; there is nothing to restart any more`
@@ -229,7 +269,8 @@ export class Semaphore {
 
   #decide(state: State, policy: Policy, now: number) {
     const look = this.#admissionLook()
-    const ordered = inOrder(this.room.candidates(this.chores.queue), state, look.group)
+    const mayGrant = (entry: Entry) => this.errands.mayGrant(entry)
+    const ordered = inOrder(this.room.candidates(this.chores.queue, state.holds, mayGrant), state, look.group)
     return { ordered, plan: admit(state, ordered, look, policy, now) }
   }
 
@@ -251,8 +292,7 @@ export class Semaphore {
     try {
       const put = await variables.put(this.#path, items, stored.index, signal)
       if (put.kind === 'written') {
-        this.#stored = { index: put.index, at, state }
-        this.#changed()
+        this.#know({ index: put.index, at, state })
         return put.index
       }
       meter.count('cas_conflicts')

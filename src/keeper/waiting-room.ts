@@ -7,7 +7,7 @@ import type { Answer, Ask, Waiting } from './ask.ts'
 import type { Lease } from './lease.ts'
 import type { Paths } from './paths.ts'
 import type { Clock, NewId } from './ports.ts'
-import type { Entry, Queue } from './queue.ts'
+import { isManaged, type Entry, type Queue } from './queue.ts'
 
 /** A poll that runs out while its grant is under way waits so much longer. */
 const GRANT_GRACE_MS = 5_000
@@ -142,9 +142,9 @@ export class WaitingRoom {
     return lease
   }
 
-  /** Everybody who waits anywhere. A waiter of ours is ready with a valid lease, an open poll, and when nobody can be before it
+  /** Everybody who waits anywhere; not what is held already, as it was granted. A waiter of ours is ready with a valid lease, an open poll, and when nobody can be before it
    *  of whom we do not know: the list must be as new as its own place in the queue. */
-  candidates(queue: Queue): Candidate[] {
+  candidates(queue: Queue, holds: readonly Hold[], mayGrant: (entry: Entry) => boolean): Candidate[] {
     const entries = [...queue.entries.values()]
     const complete = entries.every(({ record }) => record !== undefined)
     const now = this.#clock.now()
@@ -155,13 +155,18 @@ export class WaitingRoom {
       const here = waiter.poll !== null && !waiter.confirming && waiter.notBefore <= now
       const ready = here && complete && waiter.lease?.valid() === true && !isBehind(waiter, queue)
       const { unit, place, priority, deadline } = waiter.ask
-      return { id: waiter.id, unit, place, priority, deadline, createIndex: request?.createIndex ?? Infinity, ready }
+      const createIndex = request?.createIndex ?? Infinity
+      return { id: waiter.id, unit, place, priority, deadline, createIndex, ready, watched: false }
     })
+    const acted = new Set(holds.map(({ key, request }) => `${key} ${request}`))
     for (const entry of entries) {
-      const { path, createIndex, record } = entry
-      if (record == null || own.has(entry)) continue
+      const { path, createIndex, modifyIndex, record } = entry
+      if (record == null || own.has(entry) || (record.via === null && acted.has(`${record.key} ${modifyIndex}`))) continue
       const { unit, place, priority, deadline } = record
-      candidates.push({ id: path, unit, place, priority, deadline, createIndex, ready: false })
+      const managed = isManaged(entry)
+      const ready = managed && complete && queue.index >= createIndex && mayGrant(entry)
+      const watched = managed && entry.record.watched
+      candidates.push({ id: path, unit, place, priority, deadline, createIndex, ready, watched })
     }
     return candidates
   }

@@ -22,6 +22,8 @@ export interface Call {
   readonly blocking?: Blocking | undefined
   /** A larger answer is not read to its end: NomadFault `too_large`. */
   readonly maxBytes?: number
+  /** Where another bound than the client's is meant. */
+  readonly boundMs?: number
   /** Somebody else's token, for this call only. It is never read again. */
   readonly token?: string | undefined
   /** A secret of the body that must not come back in a fault's text. */
@@ -126,7 +128,8 @@ export function createNomadClient(options: ClientOptions): NomadClient {
     return ended
   }
 
-  function boundOf({ blocking }: Call): number {
+  function boundOf({ blocking, boundMs }: Call): number {
+    if (boundMs !== undefined) return boundMs
     // A blocking query waits up to a sixteenth longer than it was told (source: structs.JitterFraction).
     return blocking === undefined ? requestMs : blocking.waitMs + blocking.waitMs / 16 + requestMs
   }

@@ -193,7 +193,7 @@ describe('GET and DELETE /v1/holds/{hold}', () => {
       unit: allocations[0],
       place: expect.stringMatching(/^web\.api\[\d\]$/),
       node: expect.stringMatching(/^node-\d$/),
-      task: 'app',
+      tasks: ['app'],
       action: 'restart',
       reason: 'new password',
       actor: expect.stringMatching(/^web\.api\[\d\]$/),

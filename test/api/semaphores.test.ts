@@ -85,6 +85,7 @@ describe('GET /v1/semaphores', () => {
       healthy_deadline: { value: '1m0s', from: 'update' },
       health_check: { value: 'task_states', from: 'update' },
       stagger: { value: '1s', from: 'job meta' },
+      min_interval: { value: '0s', from: 'default' },
       max_errors: { value: 0, from: 'default' },
       acting_deadline: { value: '1m0s', from: 'default' },
       wait_for_deployment: { value: false, from: 'job meta' },

@@ -22,6 +22,7 @@ export async function admission(): Promise<Figure[]> {
     place: place(nth),
     up: nth % 100 !== 0,
     why: 'it is pending',
+    startedAt: 0,
   }))
   const down = new Map(units.filter(({ up }) => !up).map((unit) => [unit.place, unit.why]))
   const look: Look = { locked: null, deploying: false, group: { units, down } }
@@ -35,6 +36,7 @@ export async function admission(): Promise<Figure[]> {
       deadline: null,
       createIndex: (nth * 31) % 997,
       ready: true,
+      watched: false,
     }
   })
   const state = emptyState(scope)

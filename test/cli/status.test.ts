@@ -21,7 +21,7 @@ const SEMAPHORE = {
       unit: 'a-1',
       place: 'web.api[0]',
       node: 'node-1',
-      task: null,
+      tasks: [],
       action: 'restart',
       reason: 'new certificate',
       actor: 'a-1',

@@ -12,7 +12,7 @@ const clockOf = (second: number) => NOW / SECOND + second
 function watchedOf(over: Partial<Watched> = {}): Watched {
   return {
     unit: unitId(0),
-    task: null,
+    tasks: [],
     action: 'restart',
     outcome: 'done',
     wasUp: true,
@@ -277,7 +277,7 @@ describe('evidence', () => {
       tasks: [taskSpec('app'), taskSpec('db')],
     })
     const was = { restarts: 0, startedAt: NOW - 60 * MINUTE }
-    const watched = watchedOf({ task: 'db', baseline: { app: was, db: was } })
+    const watched = watchedOf({ tasks: ['db'], baseline: { app: was, db: was } })
     const moved = taskOf({ restarts: 1, startedAt: NOW })
     const other = () => ({ allocation: before({ tasks: { app: moved, db: taskOf() } }) })
     expect(watch({ seen: other, watched, group, until: 60 }).kind).toBe('watch')
@@ -336,7 +336,7 @@ describe('evidence', () => {
 })
 
 describe.each(['signal', 'reload'] as const)('a hold after a %s', (action) => {
-  const watched = watchedOf({ action, task: 'app' })
+  const watched = watchedOf({ action, tasks: ['app'] })
 
   it('C1.3 does not wait for a new start, but for check results newer than those of the first look after it', () => {
     // The check runs every 30 s: the newest result at the release is 12 s old.

@@ -108,7 +108,7 @@ describe('the items of a request', () => {
     place: 'web.api[3]',
     key: 'key-3',
     via: 'replica-1',
-    task: 'app',
+    tasks: ['app'],
     action: 'restart',
     reason: 'the certificate was renewed',
     priority: 7,
@@ -117,7 +117,7 @@ describe('the items of a request', () => {
   }
 
   it('give back the request that was written, and the scope', () => {
-    for (const one of [record, { ...record, task: null, deadline: null, priority: 0, unit: '日本/語' }]) {
+    for (const one of [record, { ...record, tasks: [], deadline: null, priority: 0, unit: '日本/語' }]) {
       const items = throughNomad(requestItems(one))
       expect(readRequest(items)).toEqual(one)
       expect(items['unit']).toBe(one.unit)

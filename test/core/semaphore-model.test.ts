@@ -165,7 +165,16 @@ class Run {
     const id = `ask-${n}`
     const createIndex = this.queue.get(id)?.createIndex ?? 1_000 + (this.#ids.next += 1)
     const deadline = n === 4 ? this.now : null
-    this.queue.set(id, { id, unit: `alloc-${n}`, place: placeName(n), priority: n === 5 ? 1 : 0, deadline, createIndex, ready })
+    this.queue.set(id, {
+      id,
+      unit: `alloc-${n}`,
+      place: placeName(n),
+      priority: n === 5 ? 1 : 0,
+      deadline,
+      createIndex,
+      ready,
+      watched: false,
+    })
   }
 
   get look(): Look & { readonly group: NonNullable<Look['group']> } {

@@ -101,7 +101,7 @@ describe('acceptance cases', () => {
     const hold = async (unit: string) => {
       const ask = { shared: 'many', unit, key: `key of ${unit}`, reason: 'test' }
       const answer = await keeper.acquire(ask, 600_000, here())
-      if (answer.kind !== 'granted') throw new Error(answer.wait.detail)
+      if (answer.kind !== 'granted') throw new Error(JSON.stringify(answer))
       await keeper.renew(answer.hold.id, answer.lease, here())
       await keeper.release(answer.hold.id, answer.lease, 'done', here())
     }

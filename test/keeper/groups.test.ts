@@ -260,7 +260,7 @@ describe('several replicas', () => {
       const at = n % 2 === 0 ? keeper : other
       await world.clock.sleep(n * 300)
       const answer = await at.acquire(ask(n), 600_000, here())
-      if (answer.kind !== 'granted') throw new Error(answer.wait.detail)
+      if (answer.kind !== 'granted') throw new Error(JSON.stringify(answer))
       order.push(n)
       most = Math.max(most, (await world.variables.get(at.paths.semaphore(group))).variable === null ? 0 : order.length)
       await world.nomad.handle({ method: 'PUT', path: `/v1/client/allocation/${answer.hold.unit}/restart`, body: '{}' })

@@ -14,7 +14,7 @@ describe('a shared semaphore', () => {
     const order: string[] = []
     const rest = ['b', 'c', 'd'].map(async (unit) => {
       const answer = await keeper.acquire(ask(unit), 60_000, new AbortController().signal)
-      if (answer.kind !== 'granted') throw new Error(answer.wait.detail)
+      if (answer.kind !== 'granted') throw new Error(JSON.stringify(answer))
       order.push(unit)
       await keeper.release(answer.hold.id, answer.lease, 'done', new AbortController().signal)
       return answer.hold.token
@@ -43,7 +43,7 @@ describe('a group', () => {
     const signal = new AbortController().signal
     const all = allocations.map(async (allocation, i) => {
       const answer = await keeper.acquire({ allocation, key: `k${i}`, reason: 'rotated' }, 300_000, signal)
-      if (answer.kind !== 'granted') throw new Error(answer.wait.detail)
+      if (answer.kind !== 'granted') throw new Error(JSON.stringify(answer))
       await world.nomad.handle({ method: 'PUT', path: `/v1/client/allocation/${allocation}/restart`, body: '{}' })
       await keeper.release(answer.hold.id, answer.lease, 'done', signal)
       return answer.hold.token

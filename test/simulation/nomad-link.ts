@@ -1,4 +1,5 @@
 import type { Answer, Request } from '../../src/devnomad/devnomad.ts'
+import { createActions } from '../../src/nomad/actions.ts'
 import { createCluster } from '../../src/nomad/cluster.ts'
 import { createNomadClient } from '../../src/nomad/client.ts'
 import { SendFault, type Reply, type Send } from '../../src/nomad/transport.ts'
@@ -36,7 +37,7 @@ export function linkToNomad(host: Host, deps: LinkDeps) {
     readTokenFile: async () => '',
     random: () => deps.chance.next(),
   })
-  return { variables: createVariables(client), cluster: createCluster(client) }
+  return { variables: createVariables(client), cluster: createCluster(client), actions: createActions(client) }
 }
 
 /** One exchange with Nomad over the network. What was sent once may be done long after its sender gave up, or died. */

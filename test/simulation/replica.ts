@@ -38,11 +38,11 @@ export class SimulatedReplica {
     this.host = new Host(name, deps.timeline, deps.woken)
     this.#told = deps.told
     this.#fault = deps.fault
-    const { variables, cluster } = linkToNomad(this.host, deps)
+    const { variables, cluster, actions } = linkToNomad(this.host, deps)
     const { newId, log, leaseTtlMs } = deps
     const meter = { count: () => undefined }
     this.keeper = new Keeper(
-      { variables, cluster, clock: this.host.clock, newId, log, meter },
+      { variables, cluster, actions, clock: this.host.clock, newId, log, meter },
       { prefix: 'lockkeeper', namespace: 'default', name, leaseTtlMs },
     )
     void this.keeper.start()
@@ -72,6 +72,7 @@ export class SimulatedReplica {
   async #ask(path: string, input: AskInput, closed: AbortSignal): Promise<ServiceAnswer> {
     const waitMs = parseDuration(decodeURIComponent(path.slice(path.indexOf('wait=') + 5))) ?? 0
     const answer = await this.keeper.acquire(input, waitMs, closed)
+    if (answer.kind === 'satisfied') throw new Error('no shim here asks with a time')
     if (answer.kind === 'waiting') {
       const { wait, position, waiting } = answer
       const { status } = ERRORS[wait.kind]

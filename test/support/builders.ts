@@ -20,6 +20,7 @@ export function policyOf(over: Partial<Policy> = {}): Policy {
     healthyDeadline: 5 * MINUTE,
     healthCheck: 'checks',
     stagger: 0,
+    minInterval: null,
     maxErrors: 0,
     actingDeadline: MINUTE,
     waitForDeployment: true,
@@ -116,7 +117,8 @@ export function newHold(n: number, over: Partial<NewHold> = {}): NewHold {
     slot: n,
     unit: unitId(n),
     place: placeName(n),
-    task: null,
+    tasks: [],
+    managed: false,
     action: 'restart',
     reason: 'the certificate was renewed',
     actor: `shim-${n}`,
@@ -161,6 +163,7 @@ export function candidateOf(n: number, over: Partial<Candidate> = {}): Candidate
     deadline: null,
     createIndex: 1_000 + n,
     ready: true,
+    watched: false,
     ...over,
   }
 }

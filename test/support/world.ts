@@ -5,6 +5,7 @@ import type { Cluster, Log, Variables } from '../../src/keeper/ports.ts'
 import { Problem } from '../../src/core/errors.ts'
 import type { State } from '../../src/core/state.ts'
 import { createCluster } from '../../src/nomad/cluster.ts'
+import { createActions } from '../../src/nomad/actions.ts'
 import { createNomadClient } from '../../src/nomad/client.ts'
 import { createFiles } from '../../src/nomad/files.ts'
 import { SendFault, type Send } from '../../src/nomad/transport.ts'
@@ -116,11 +117,11 @@ export class World {
 
   async replica(): Promise<Keeper> {
     const gate = { dead: false }
-    const { variables, cluster } = this.#ports(gate)
+    const { variables, cluster, actions } = this.#ports(gate)
     const { clock, newId } = this
     const meter = { count: () => undefined }
     const keeper = new Keeper(
-      { variables, cluster, clock, newId, log: this.#log(), meter },
+      { variables, cluster, actions, clock, newId, log: this.#log(), meter },
       {
         prefix: 'lockkeeper',
         namespace: 'default',
@@ -178,7 +179,7 @@ export class World {
 
   async granted(keeper: Keeper, ask: AskInput, waitMs = 120_000): Promise<Granted> {
     const answer = await this.soon(keeper.acquire(ask, waitMs, new AbortController().signal), waitMs + 10_000)
-    if (answer.kind !== 'granted') throw new Error(`it waits: ${answer.wait.kind} ${answer.wait.detail}`)
+    if (answer.kind !== 'granted') throw new Error(`it was not granted: ${JSON.stringify(answer)}`)
     return answer
   }
 
@@ -221,13 +222,15 @@ export class World {
         this.sent?.push({ method, path, body })
         if (gate.dead) throw new Error('killed')
         await this.#step(method, path)
+        if (gate.dead) throw new Error('killed')
       }),
       clock: this.clock,
       settings,
       readTokenFile: async () => '',
       random: () => 0.5,
     })
-    return { variables: createVariables(client), cluster: createCluster(client), files: createFiles(client) }
+    const cluster = createCluster(client)
+    return { variables: createVariables(client), cluster, actions: createActions(client), files: createFiles(client) }
   }
 
   #log(): Log {

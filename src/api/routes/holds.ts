@@ -8,6 +8,7 @@ import { demandOwn, permit } from '../permits.ts'
 import type { ApiPorts, HttpApp } from '../ports.ts'
 import { OPERATOR, WORKLOAD_OR_OPERATOR, REFUSALS } from '../schemas/access.ts'
 import { problems } from '../schemas/problem.ts'
+import { Satisfied } from '../schemas/requests.ts'
 import { NoQuery, ref } from '../schemas/words.ts'
 import {
   AskHold,
@@ -51,6 +52,7 @@ export function holdRoutes(app: HttpApp, ports: ApiPorts): void {
       querystring: WaitQuery,
       body: ref(AskHold),
       response: {
+        200: ref(Satisfied),
         201: ref(GrantedHold),
         ...problems(
           ...REFUSALS,
@@ -77,6 +79,7 @@ export function holdRoutes(app: HttpApp, ports: ApiPorts): void {
       const signal = calls.signalOf(reply.raw)
       const allowed = (scope: Scope, unit: string) => permit(ports, caller, 'write', scope, unit, signal)
       const answer = await keeper.acquire(ask, waitOf(query.wait), signal, allowed)
+      if (answer.kind === 'satisfied') return reply.code(200).send({ satisfied: true })
       if (answer.kind === 'waiting') throw waitingProblem(answer)
       const { hold, lease } = answer
       const { leaseTtlMs } = keeper

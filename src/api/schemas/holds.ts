@@ -17,6 +17,9 @@ export const AskHold = only(
     reason: text('Why, for people'),
     key: secret('Random, one per asking process: only the same process is given the same hold again'),
     priority: optional(Type.Integer({ minimum: -1000, maximum: 1000, description: 'Higher goes first; 0 if not given' })),
+    since: optional(
+      time('With allocation, on the clock of its own host: the mtime of a file there, say. Started after it, it needs no hold'),
+    ),
     deadline: optional(time('When the credential ends that this waits for: the earlier the sooner')),
   },
   'AskHold',
@@ -67,7 +70,7 @@ export const HoldView = Type.Object(
     unit: said('What is unavailable meanwhile: an allocation; in a shared semaphore any text'),
     place: said('Where the unit stands: the same for its replacement'),
     node: optional(said('The node of the allocation, when it is known here')),
-    task: orNull(said('The task that is acted on; null: the unit as a whole')),
+    tasks: Type.Array(said('A task'), { description: 'Those that are acted on; none: all that run' }),
     action: oneOf(ACTIONS, 'What is done'),
     reason: said('Why it was asked for'),
     actor: said('Who acts'),

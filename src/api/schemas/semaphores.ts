@@ -17,6 +17,7 @@ export const PolicyView = Type.Object(
     healthy_deadline: length('When a unit that is not healthy has failed'),
     health_check: Type.Object({ value: oneOf(['checks', 'task_states', 'none'], 'What healthy means'), from }),
     stagger: length('The least time between two grants'),
+    min_interval: length('The least time between two starts of a unit; from watched files 5m where none is set'),
     max_errors: amount('More failures than this halt the semaphore'),
     acting_deadline: length('An actor that takes longer is overdue'),
     wait_for_deployment: Type.Object({ value: flag('Whether an active deployment is waited for'), from }),

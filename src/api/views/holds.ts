@@ -11,7 +11,7 @@ import type { Holder } from '../schemas/problem.ts'
 
 /** `live`: the semaphore as this replica runs it, which knows the policy and perhaps the node. */
 export function holdView(hold: Hold, scope: Scope, live: Semaphore | null): Static<typeof HoldView> {
-  const { id, unit, place, task, action, reason, actor, token, slot, phase, outcome, grantedAt, phaseSince, wasUp } = hold
+  const { id, unit, place, tasks, action, reason, actor, token, slot, phase, outcome, grantedAt, phaseSince, wasUp } = hold
   const node = live?.look?.allocations.find((allocation) => allocation.id === unit)?.nodeName
   const deadline = live === null ? null : deadlineOf(hold, live)
   return {
@@ -20,7 +20,7 @@ export function holdView(hold: Hold, scope: Scope, live: Semaphore | null): Stat
     unit,
     place,
     ...(node === undefined ? {} : { node }),
-    task,
+    tasks: [...tasks],
     action,
     reason,
     actor,

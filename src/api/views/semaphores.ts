@@ -1,7 +1,7 @@
 import type { Static } from 'typebox'
 import type { Candidate, Wait } from '../../core/admission.ts'
 import { formatDuration } from '../../core/duration.ts'
-import type { ResolvedPolicy } from '../../core/policy.ts'
+import { minIntervalOf, type ResolvedPolicy } from '../../core/policy.ts'
 import type { Failure } from '../../core/state.ts'
 import type { StoredSemaphore } from '../../keeper/operate.ts'
 import type { Semaphore } from '../../keeper/semaphore.ts'
@@ -70,6 +70,7 @@ function policyView({ policy, origin }: ResolvedPolicy): Static<typeof PolicyVie
     healthy_deadline: length('healthyDeadline'),
     health_check: { value: policy.healthCheck, from: origin.healthCheck },
     stagger: length('stagger'),
+    min_interval: { value: formatDuration(minIntervalOf(policy, false)), from: origin.minInterval },
     max_errors: { value: policy.maxErrors, from: origin.maxErrors },
     acting_deadline: length('actingDeadline'),
     wait_for_deployment: { value: policy.waitForDeployment, from: origin.waitForDeployment },

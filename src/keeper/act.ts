@@ -1,0 +1,77 @@
+// One act on one allocation: sent only under a valid lease of this replica, and over before that lease can be (protocol M1).
+import { NomadFault } from '../core/nomad-fault.ts'
+import type { ManagedAction } from '../core/request.ts'
+import type { Lease } from './lease.ts'
+import type { Acted, Actions, Clock } from './ports.ts'
+import type { Replica } from './replica.ts'
+
+export interface Act {
+  readonly unit: string
+  readonly action: ManagedAction
+  /** Those that were named and are left to do; none: all that run. */
+  readonly tasks: readonly string[]
+  /** The same, each by its name. */
+  readonly running: readonly string[]
+  readonly signal: string | null
+}
+
+/** Of the lease's time that must be left when a call is sent, and that is left when its bound is over. */
+const SPARE_MS = 1_000
+const LEAST_BOUND_MS = 2_000
+const MOST_BOUND_MS = 8_000
+const DEFAULT_SIGNAL = 'SIGHUP'
+
+/** `unknown`: it may have happened, or may happen until the bound is over, which it is when this resolves. `not_running`: nothing
+ *  was done this time. */
+export async function actOn(
+  actions: Actions,
+  replica: Replica,
+  lease: Lease,
+  act: Act,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Acted | { readonly kind: 'unknown' }> {
+  for (const call of callsOf(actions, act)) {
+    // The next renewal is a third of the time to live away at most.
+    while (lease.remainingMs() < LEAST_BOUND_MS + SPARE_MS) {
+      if (!lease.valid()) return { kind: 'unknown' }
+      await clock.sleep(100, signal)
+    }
+    const boundMs = Math.min(MOST_BOUND_MS, lease.remainingMs() - SPARE_MS)
+    // Not the keeper's signal: a call that is given up may be executed all the same. Shutting down waits for it.
+    const said = await replica.acting(call(boundMs, NEVER)).catch(meaningOf)
+    if (said.kind !== 'done') return said
+  }
+  return { kind: 'done' }
+}
+
+const NEVER = new AbortController().signal
+
+type Call = (boundMs: number, signal: AbortSignal) => Promise<Acted>
+
+function callsOf(actions: Actions, { unit, action, tasks, running, signal: name }: Act): Call[] {
+  switch (action) {
+    case 'replace':
+      return [(...rest) => actions.stop(unit, ...rest)]
+    case 'signal':
+      return running.map(
+        (task) =>
+          (...rest) =>
+            actions.signal(unit, task, name ?? DEFAULT_SIGNAL, ...rest),
+      )
+    case 'restart':
+      return tasks.length === 0
+        ? [(...rest) => actions.restart(unit, null, ...rest)]
+        : tasks.map(
+            (task) =>
+              (...rest) =>
+                actions.restart(unit, task, ...rest),
+          )
+  }
+}
+
+function meaningOf(error: unknown): Acted | { readonly kind: 'unknown' } {
+  if (!(error instanceof NomadFault)) throw error
+  if (error.kind === 'denied') return { kind: 'refused', why: `Nomad refuses it: ${error.message}; see deploy/acl` }
+  return error.maybeDone || error.kind === 'unavailable' ? { kind: 'unknown' } : { kind: 'refused', why: error.message }
+}

@@ -1,0 +1,245 @@
+// Acting for somebody (managed mode, protocol M): from a committed grant of a stored request to the act, under the lease of this
+// replica. Whatever process dies, another one looks at the baseline and goes on: what has moved is observed, what has not is done.
+import { overBudget } from '../core/admission.ts'
+import { LAG_MS, type Allocation } from '../core/cluster.ts'
+import { hasStartedSince, isSatisfied, meantTasks, NOT_STARTED } from '../core/request.ts'
+import { isGroupScope, type GroupScope, type Scope } from '../core/scope.ts'
+import { acted, takeBack, takeOver } from '../core/semaphore.ts'
+import type { Hold, State } from '../core/state.ts'
+import { actOn } from './act.ts'
+import type { Commit } from './changes.ts'
+import type { Chores } from './chores.ts'
+import { groupOf, type JobLook } from './cluster-view.ts'
+import type { HandOutDeps } from './hand-out.ts'
+import type { Actions } from './ports.ts'
+import type { Entry, ManagedEntry, Queue } from './queue.ts'
+import { isManaged } from './queue.ts'
+import { readRequest, type ManagedRecord } from './records.ts'
+import type { Snapshot } from './watch.ts'
+
+export interface ErrandDeps extends HandOutDeps {
+  readonly actions: Actions
+}
+
+/** What it needs of its semaphore. */
+interface Here {
+  readonly commit: Commit
+  readonly state: () => State | null
+  readonly seeLook: (look: JobLook) => void
+}
+
+/** The replica that a semaphore falls to grants at once; another one when that has not done so for this long. */
+const STEP_IN_MS = 3_000
+const LOOK_AGAIN_MS = 1_000
+const CONFIRM_MS = 5_000
+/** Before a request whose grant was taken back is granted again: longer each time that Nomad refuses the act. */
+const PAUSE_MS = 1_000
+const MOST_PAUSE_MS = 60_000
+
+export class Errands {
+  readonly #deps: ErrandDeps
+  readonly #scope: Scope
+  readonly #chores: Chores
+  readonly #semaphore: Here
+  readonly #path: string
+  /** By path: since when a request could go at once and nobody has granted it. */
+  readonly #next = new Map<string, number>()
+  readonly #pauses = new Map<string, { until: number; ms: number }>()
+
+  constructor(deps: ErrandDeps, scope: Scope, chores: Chores, semaphore: Here) {
+    this.#deps = deps
+    this.#scope = scope
+    this.#chores = chores
+    this.#semaphore = semaphore
+    this.#path = deps.paths.semaphore(scope)
+  }
+
+  /** Whether this replica may grant it now: it could act, and it is its turn among the replicas. */
+  mayGrant({ path }: Entry): boolean {
+    const { replica, clock } = this.#deps
+    if (replica.lease?.valid() !== true || (this.#pauses.get(path)?.until ?? -Infinity) > clock.now()) return false
+    return replica.isMine(this.#path) || clock.now() - (this.#next.get(path) ?? Infinity) >= STEP_IN_MS
+  }
+
+  /** Remembers which requests could go at once. */
+  seeNext(next: ReadonlySet<string>, queue: Queue): void {
+    for (const path of this.#next.keys()) if (!next.has(path)) this.#next.delete(path)
+    for (const path of next) if (!this.#next.has(path)) this.#next.set(path, this.#deps.clock.now())
+    for (const path of this.#pauses.keys()) if (!queue.entries.has(path)) this.#pauses.delete(path)
+  }
+
+  /** Ends requests that have nothing left to do: their unit is stopping or gone, or was started after what was asked for. */
+  dismiss(look: JobLook, held: ReadonlySet<string>): void {
+    const group = isGroupScope(this.#scope) ? (look.job?.groups.find(({ name }) => name === this.#unitGroup) ?? null) : null
+    for (const entry of this.#chores.queue.entries.values()) {
+      // One that is held ends with its hold (protocol M5). One that came after the look is not judged by it.
+      if (!isManaged(entry) || held.has(entry.record.unit) || entry.knownAt > look.at) continue
+      const unit = look.allocations.find(({ id }) => id === entry.record.unit)
+      const isOver = unit === undefined || unit.desired !== 'run' || isEnded(unit)
+      const reason = isOver ? 'its allocation is stopping or gone' : 'it was started after what was asked for'
+      if (!isOver && (group === null || !isSatisfied(entry.record, unit, group))) continue
+      this.#chores.run(`end ${entry.path} ${entry.modifyIndex}`, () => this.#chores.end(entry, isOver ? 'gone' : 'done', reason))
+    }
+  }
+
+  /** Goes on with every managed hold that is ours to act for, committed at `index` or before. */
+  start(state: State, index: number): void {
+    for (const hold of state.holds) {
+      if (!this.#isOurs(hold)) continue
+      this.#chores.run(`act ${hold.id} ${hold.lease.path}`, () => this.#run(hold, state, index))
+    }
+  }
+
+  /** A managed hold whose replica is lost goes on under the lease of another one (protocol M3). */
+  async takeOverLost(snapshot: Snapshot): Promise<void> {
+    const { replica } = this.#deps
+    for (const hold of this.#semaphore.state()?.holds ?? []) {
+      const isLost = snapshot.index >= hold.lease.index && snapshot.entries.get(hold.lease.path)?.modifyIndex !== hold.lease.index
+      const { lease } = replica
+      if (hold.phase !== 'acting' || !hold.managed || !isLost || lease?.valid() !== true || !replica.isMine(hold.id)) continue
+      const by = { lease: { path: lease.path, index: lease.index, proof: lease.proof }, actor: replica.name }
+      await this.#semaphore.commit((now, _, at) => takeOver(now, hold.id, hold.lease.path, by, at))
+    }
+  }
+
+  get #unitGroup(): string {
+    return (this.#scope as GroupScope).group
+  }
+
+  /** A replica with a new lease drops the work of its old one. */
+  #isOurs(hold: Hold): boolean {
+    return hold.managed && hold.phase === 'acting' && hold.lease.path === this.#deps.replica.lease?.path
+  }
+
+  async #run(hold: Hold, committed: State, index: number): Promise<void> {
+    const { clock, signal } = this.#deps
+    // What its predecessor did at its last moment must be visible first (facts §4).
+    if (hold.adopted > 0) await clock.sleep(LAG_MS, signal)
+    let isConfirmed = false
+    for (let look = await this.#look(); ; look = await this.#look()) {
+      signal.throwIfAborted()
+      const current = this.#semaphore.state()?.holds.find(({ id }) => id === hold.id)
+      if (current === undefined || !this.#isOurs(current)) return
+      const where = standing(hold, look)
+      if (where.kind === 'over' || where.kind === 'acted') return await this.#acted(hold, hold)
+      if (where.kind === 'to_do' && !isConfirmed) {
+        const why = await this.#whyNot(hold, committed, index)
+        if (why !== null) return await this.#stop(hold, where.moved, why)
+        isConfirmed = true
+      }
+      if (where.kind === 'to_do' && (await this.#act(hold, look, index, where.moved))) return
+      await clock.sleep(LOOK_AGAIN_MS, signal)
+    }
+  }
+
+  /** True: it is over for us. False: look again. */
+  async #act(hold: Hold, look: JobLook, index: number, moved: readonly string[]): Promise<boolean> {
+    const { actions, replica, clock, meter, signal } = this.#deps
+    const request = await this.#request(hold, index)
+    const unit = look.allocations.find(({ id }) => id === hold.unit) as Allocation
+    const group = groupOf(look, this.#scope as GroupScope)?.group
+    const isDone = request !== null && group !== undefined && isSatisfied(request.record, unit, group)
+    if (request === null || isDone) {
+      if (request !== null) await this.#chores.end(request, 'done', 'it was started after what was asked for')
+      await this.#takeBack(hold, request === null ? 'its request was withdrawn' : 'it was started meanwhile', 0)
+      return true
+    }
+    const { tasks, action, signal: name } = request.record
+    const meant = group === undefined ? [] : meantTasks(tasks, group).filter(({ name: task }) => !moved.includes(task))
+    const lease = replica.lease
+    if (lease === null || lease.path !== hold.lease.path) return true
+    if (hold.adopted === 0) meter.count('grants')
+    const left = { tasks: tasks.filter((task) => !moved.includes(task)), running: meant.map((task) => task.name) }
+    const what = { unit: hold.unit, action, ...left, signal: name }
+    const said = await actOn(actions, replica, lease, what, clock, signal)
+    if (said.kind === 'refused') {
+      const last = this.#pauses.get(request.path)?.ms ?? PAUSE_MS
+      await this.#takeBack(hold, said.why, Math.min(2 * last, MOST_PAUSE_MS))
+      return true
+    }
+    // Without an answer it may have happened, or happen yet: only what is seen then decides (protocol M2).
+    if (said.kind === 'unknown') await clock.sleep(LAG_MS, signal)
+    if (said.kind !== 'done') return false
+    await this.#acted(hold, { request: request.modifyIndex, tasks, action })
+    return true
+  }
+
+  async #acted({ id, lease }: Hold, { request, tasks, action }: Pick<Hold, 'request' | 'tasks' | 'action'>): Promise<void> {
+    await this.#semaphore.commit((state, policy, now) => acted(state, id, lease.path, { request, tasks, action }, policy, now))
+  }
+
+  /** Only where nothing was done may a grant be taken back (protocol M3). What was done is observed, and the request stays. */
+  async #stop(hold: Hold, moved: readonly string[], why: string): Promise<void> {
+    if (moved.length === 0) await this.#takeBack(hold, why, PAUSE_MS)
+    else await this.#acted(hold, { ...hold, request: null, tasks: moved })
+  }
+
+  async #takeBack(hold: Hold, why: string, pauseMs: number): Promise<void> {
+    const { clock, meter, paths } = this.#deps
+    const path = paths.managedRequest(this.#scope, hold.unit)
+    if (pauseMs > 0) this.#pauses.set(path, { until: clock.now() + pauseMs, ms: pauseMs })
+    meter.count('grants_taken_back')
+    await this.#semaphore.commit((state, _, now) => takeBack(state, hold.id, hold.lease.path, why, now))
+  }
+
+  async #look(): Promise<JobLook> {
+    const look = await this.#deps.cluster.look(this.#scope as GroupScope, this.#deps.clock.now())
+    this.#semaphore.seeLook(look)
+    return look
+  }
+
+  /** After the commit, before the act: the operator locks and the budget are looked at again (protocol G6, G7). */
+  async #whyNot(hold: Hold, committed: State, index: number): Promise<string | null> {
+    const { clock, locks, signal } = this.#deps
+    const confirmed = clock.within(CONFIRM_MS, signal, async (bounded) => {
+      const locked = await locks.shutsAt(index, this.#scope, bounded)
+      if (locked !== null) return locked
+      const group = groupOf(await this.#look(), this.#scope as GroupScope)
+      if (group === null) return 'the group cannot be seen any more'
+      return overBudget(this.#semaphore.state() ?? committed, hold.id, group.view, group.resolved.policy)
+    })
+    return await confirmed.catch((error: unknown) => `it could not be confirmed: ${String(error)}`)
+  }
+
+  /** The request as it is now, read at `index` or later (protocol M4). Null: it is not there any more. */
+  async #request(hold: Hold, index: number): Promise<ManagedEntry | null> {
+    const { variables, clock, paths, signal } = this.#deps
+    const path = paths.managedRequest(this.#scope, hold.unit)
+    let list = await variables.list(path, undefined, signal)
+    while (list.index < index) {
+      await clock.sleep(LOOK_AGAIN_MS, signal)
+      list = await variables.list(path, undefined, signal)
+    }
+    const meta = list.variables.find((one) => one.path === path)
+    const known = this.#chores.queue.entries.get(path)
+    if (meta === undefined) return null
+    if (known?.modifyIndex === meta.modifyIndex && isManaged(known)) return known
+    const { variable } = await variables.get(path, undefined, signal)
+    const record = variable === null ? null : readRequest(variable.items)
+    if (variable === null || record === null || record.via !== null) return null
+    return { ...variable, record: record as ManagedRecord, knownAt: clock.now() }
+  }
+}
+
+interface Standing {
+  /** `down`: between two starts, or starting: what comes of it will be seen. */
+  readonly kind: 'over' | 'acted' | 'down' | 'to_do'
+  /** The tasks that were restarted, or told to stop. */
+  readonly moved: readonly string[]
+}
+
+/** Where the unit stands against the hold's baseline. */
+function standing({ unit, tasks, action, baseline }: Hold, look: JobLook): Standing {
+  const allocation = look.allocations.find(({ id }) => id === unit)
+  if (allocation === undefined || allocation.desired !== 'run' || isEnded(allocation)) return { kind: 'over', moved: [] }
+  if (action !== 'restart') return { kind: 'to_do', moved: [] }
+  const meant = Object.entries(allocation.tasks).filter(([name]) => tasks.length === 0 || tasks.includes(name))
+  const hasMoved = ([name, task]: (typeof meant)[number]) => task.stopping || hasStartedSince(baseline[name] ?? NOT_STARTED, task)
+  const moved = meant.filter(hasMoved).map(([name]) => name)
+  if (moved.length > 0 && (tasks.length === 0 || moved.length === meant.length)) return { kind: 'acted', moved }
+  return { kind: meant.some((one) => !hasMoved(one) && one[1].state === 'running') ? 'to_do' : 'down', moved }
+}
+
+function isEnded({ client }: Allocation): boolean {
+  return client === 'complete' || client === 'failed' || client === 'lost'
+}

@@ -1,0 +1,229 @@
+// Managed requests: asked for here, stored as variables, granted and acted on by whichever replica comes to it (design §4).
+import type { Wait } from '../core/admission.ts'
+import { Problem } from '../core/errors.ts'
+import { baselineNow, isSatisfied, merge, type ManagedAction, type Wanted } from '../core/request.ts'
+import { contains, type Level, type Scope } from '../core/scope.ts'
+import type { Hold } from '../core/state.ts'
+import type { Paths } from './paths.ts'
+import type { Meter, NewId, Variables } from './ports.ts'
+import { isManaged, type ManagedEntry } from './queue.ts'
+import { readRequest, requestItems, type ManagedRecord } from './records.ts'
+import type { Registry } from './registry.ts'
+import type { RequestMemory } from './request-memory.ts'
+import { ANYBODY, resolveAllocation, type Allowed, type Meant, type ResolveDeps } from './resolve.ts'
+import type { Semaphore } from './semaphore.ts'
+
+export interface RequestInput {
+  readonly allocation: string
+  readonly component?: string
+  readonly task?: string
+  readonly action?: ManagedAction
+  readonly signal?: string
+  readonly reason: string
+  /** On the clock of the unit's own host, in milliseconds since the epoch. */
+  readonly since?: number
+  readonly deadline?: number
+  readonly priority?: number
+  readonly wave?: string
+  /** Made by the service itself, from a watched file. */
+  readonly watched?: boolean
+}
+
+export type RequestAnswer = { readonly kind: 'satisfied' } | { readonly kind: 'stored'; readonly request: RequestSeen }
+
+/** A request as somebody may follow it. */
+export interface RequestSeen {
+  readonly id: string
+  readonly scope: Scope
+  readonly unit: string
+  readonly place: string
+  readonly action: string
+  readonly tasks: readonly string[]
+  readonly reason: string
+  readonly wave: string | null
+  /** When it was first asked for; null: it is only known from its hold. */
+  readonly at: number | null
+  readonly state: 'waiting' | 'acting' | 'observing' | 'done' | 'failed' | 'gone' | 'cancelled'
+  /** From 1; null: it does not wait. */
+  readonly position: number | null
+  readonly wait: Wait | null
+  /** Why it is as it is, for people. */
+  readonly detail: string
+}
+
+interface RequestDeps extends ResolveDeps {
+  readonly variables: Variables
+  readonly paths: Paths
+  readonly registry: Registry
+  readonly memory: RequestMemory
+  readonly newId: NewId
+  readonly meter: Meter
+}
+
+const TRIES = 10
+const POLL_MS = 250
+
+export class Requests {
+  readonly #deps: RequestDeps
+
+  constructor(deps: RequestDeps) {
+    this.#deps = deps
+  }
+
+  /** Stores it, or merges it into the one that is open for this unit. It survives its caller and every replica. `satisfied`: the
+   *  unit was started after `since`, or has nothing to be restarted for. May be repeated. `allowed` rejects when the caller may not. */
+  async put(input: RequestInput, signal: AbortSignal, allowed: Allowed = ANYBODY): Promise<RequestAnswer> {
+    const { allocation, component, task } = input
+    const meant = await resolveAllocation(this.#deps, { allocation, component, task }, allowed, signal)
+    const semaphore = this.#deps.registry.ensure(meant.scope)
+    semaphore.seeLook(meant.look)
+    const asked = await this.#asked(input, meant, semaphore, signal)
+    if (isSatisfied(asked, meant.allocation, meant.group)) return { kind: 'satisfied' }
+    const entry = await this.#store(asked, meant, signal)
+    semaphore.chores.put(entry)
+    return { kind: 'stored', request: this.#waiting(entry, semaphore) }
+  }
+
+  /** As it is now; with `waitMs`, as soon as it is not as it was any more. */
+  async get(id: string, waitMs: number, signal: AbortSignal): Promise<RequestSeen> {
+    const { clock } = this.#deps
+    const endsAt = clock.now() + waitMs
+    const first = this.#find(id) ?? (await this.#findStored(id, signal))
+    if (first === null)
+      throw new Problem('unknown_request', `there is no request ${id}; it is over, or never was. See \`lockkeeper status\``)
+    let seen = first
+    while (isOpen(seen) && clock.now() < endsAt && JSON.stringify(seen) === JSON.stringify(first)) {
+      await clock.sleep(Math.min(POLL_MS, endsAt - clock.now()), signal)
+      seen = this.#find(id) ?? seen
+    }
+    return seen
+  }
+
+  /** All that are open at or below a level, and those that ended lately at this replica. */
+  async list(level: Level, wave: string | undefined, signal: AbortSignal): Promise<RequestSeen[]> {
+    await this.#catchUp(signal)
+    const held = this.#deps.registry.all().flatMap(({ state }) => (state?.holds ?? []).filter(({ managed }) => managed))
+    const known = this.#deps.memory.all().map(({ record }) => record.key)
+    const all = [...new Set([...known, ...held.map(({ key }) => key)])].map((id) => this.#find(id))
+    return all
+      .filter((seen) => seen !== null)
+      .filter(({ scope, wave: label }) => contains(level, scope) && (wave === undefined || label === wave))
+  }
+
+  /** Withdraws it. One that is acting already goes on to its end: then it is told as such. */
+  async cancel(id: string, variables: Variables, signal: AbortSignal): Promise<RequestSeen> {
+    const seen = await this.get(id, 0, signal)
+    const { registry, paths, memory } = this.#deps
+    const semaphore = registry.at(paths.semaphore(seen.scope))
+    const path = paths.managedRequest(seen.scope, seen.unit)
+    const { variable } = await variables.get(path, undefined, signal)
+    const record = variable === null ? null : readRequest(variable.items)
+    if (variable === null || record?.via !== null || record.key !== id) return seen
+    const removed = await variables.remove(path, variable.modifyIndex, signal)
+    if (removed.kind === 'conflict' && removed.current !== null)
+      throw new Problem('conflict', `request ${id} was changed at the same moment; look at it again`)
+    semaphore?.chores.forget(path, removed.kind === 'removed' ? removed.index : variable.modifyIndex)
+    if (seen.state !== 'waiting') return seen
+    memory.end(id, 'cancelled', 'it was withdrawn')
+    return { ...seen, state: 'cancelled', position: null, wait: null, detail: 'it was withdrawn' }
+  }
+
+  async #asked(input: RequestInput, { allocation }: Meant, semaphore: Semaphore, signal: AbortSignal): Promise<Wanted> {
+    const { action = 'restart', task, since, priority = 0, deadline = null, wave = null, watched = false } = input
+    const held = since === undefined ? await semaphore.heldNow(allocation.id, signal) : null
+    return {
+      action,
+      tasks: task === undefined ? [] : [task],
+      signal: action === 'signal' ? (input.signal ?? null) : null,
+      since: since ?? null,
+      baseline: since === undefined && action !== 'replace' ? baselineNow(allocation, held) : {},
+      reason: input.reason,
+      priority,
+      deadline,
+      wave,
+      watched,
+    }
+  }
+
+  /** Check-and-set, again on what the loser is given back. A lost answer is found by the id at the next read. */
+  async #store(asked: Wanted, { scope, allocation, place }: Meant, signal: AbortSignal): Promise<ManagedEntry> {
+    const { variables, paths, newId, clock, meter } = this.#deps
+    const path = paths.managedRequest(scope, allocation.id)
+    const fresh: ManagedRecord = { ...asked, scope, unit: allocation.id, place, key: newId(), via: null, at: clock.wall() }
+    let { variable } = await variables.get(path, undefined, signal)
+    for (let tries = 0; tries < TRIES; tries++) {
+      const open = variable === null ? null : readRequest(variable.items)
+      const isOurs = open !== null && open.via === null
+      const record = isOurs ? merge(open, asked) : fresh
+      if (variable !== null && record === open) {
+        if (record.key !== fresh.key) meter.count('requests_merged')
+        return { ...variable, record, knownAt: clock.now() }
+      }
+      const put = await variables.put(path, requestItems(record), variable?.modifyIndex ?? 0, signal)
+      if (put.kind === 'written')
+        return { path, createIndex: put.createIndex, modifyIndex: put.index, record, knownAt: clock.now() }
+      variable = put.current
+    }
+    throw new Problem('conflict', `the request for ${allocation.id} changes too fast; ask again`)
+  }
+
+  #waiting({ path, record }: ManagedEntry, semaphore: Semaphore): RequestSeen {
+    const { ordered, waits } = semaphore.queueNow()
+    const at = ordered.findIndex(({ id }) => id === path)
+    const wait = waits.get(path) ?? { kind: 'full', detail: 'it is next and is being granted' }
+    return { ...seenOf(record), state: 'waiting', position: at < 0 ? null : at + 1, wait, detail: wait.detail }
+  }
+
+  /** As far as this replica knows it. */
+  #find(id: string): RequestSeen | null {
+    for (const semaphore of this.#deps.registry.all()) {
+      const entry = Array.from(semaphore.chores.queue.entries.values()).find(({ record }) => record?.key === id)
+      const managed = entry !== undefined && isManaged(entry) ? entry : null
+      const hold = semaphore.state?.holds.find((held) => held.managed && held.key === id)
+      if (hold !== undefined) return ofHold(hold, semaphore, managed?.record ?? null)
+      if (managed !== null) return this.#waiting(managed, semaphore)
+    }
+    const known = this.#deps.memory.get(id)
+    if (known === null || known.end === null) return null
+    return { ...seenOf(known.record), state: known.end.state, position: null, wait: null, detail: known.end.reason }
+  }
+
+  async #findStored(id: string, signal: AbortSignal): Promise<RequestSeen | null> {
+    await this.#catchUp(signal)
+    return this.#find(id)
+  }
+
+  /** Reads what other replicas have written and the lists have not shown here yet. */
+  async #catchUp(signal: AbortSignal): Promise<void> {
+    const { variables, paths, registry, clock } = this.#deps
+    await registry.refresh(signal)
+    const list = await variables.list(paths.requests, undefined, signal)
+    const known = new Set(
+      registry
+        .all()
+        .flatMap(({ chores }) => Array.from(chores.queue.entries.values(), (one) => `${one.path} ${one.modifyIndex}`)),
+    )
+    for (const { path, modifyIndex } of list.variables) {
+      if (!path.includes('/~m') || known.has(`${path} ${modifyIndex}`)) continue
+      const { variable } = await variables.get(path, undefined, signal)
+      const record = variable === null ? null : readRequest(variable.items)
+      if (variable !== null && record?.via === null && paths.managedRequest(record.scope, record.unit) === path)
+        registry.ensure(record.scope).chores.put({ ...variable, record, knownAt: clock.now() })
+    }
+  }
+}
+
+function isOpen({ state }: RequestSeen): boolean {
+  return state === 'waiting' || state === 'acting' || state === 'observing'
+}
+
+function seenOf({ key, scope, unit, place, action, tasks, reason, wave, at }: ManagedRecord) {
+  return { id: key, scope, unit, place, action, tasks, reason, wave, at }
+}
+
+function ofHold(hold: Hold, { scope }: Semaphore, record: ManagedRecord | null): RequestSeen {
+  const { key, unit, place, action, tasks, reason, phase, grantedAt } = hold
+  const detail = phase === 'acting' ? `${hold.actor} acts` : 'the health gate watches the unit'
+  const known = { wave: record?.wave ?? null, at: record?.at ?? grantedAt }
+  return { id: key, scope, unit, place, action, tasks, reason, ...known, state: phase, position: null, wait: null, detail }
+}
