@@ -9,6 +9,10 @@ namespace "default" {
     path "lockkeeper/locks/*" {
       capabilities = ["read", "list", "write", "destroy"]
     }
+    # To have allocations restarted, and to withdraw that.
+    path "lockkeeper/requests/*" {
+      capabilities = ["read", "list", "write", "destroy"]
+    }
     # To see what is under way when a lock is put; to resume and to release by force.
     path "lockkeeper/semaphores/*" {
       capabilities = ["read", "list", "write"]

@@ -3,7 +3,7 @@
 
 namespace "default" {
   # Said here again: for the namespace that a rule names, that of "*" does not count.
-  capabilities = ["read-job", "list-jobs"]
+  capabilities = ["read-job", "list-jobs", "alloc-lifecycle"]
 
   variables {
     path "lockkeeper/*" {
@@ -26,9 +26,10 @@ namespace "default" {
   }
 }
 
-# The jobs that it gates: their policy, allocations, deployments and checks.
+# The jobs that it gates: their policy, allocations, deployments and checks; alloc-lifecycle to restart, signal and stop what it is asked
+# to (managed requests): without it those wait, and say so.
 namespace "*" {
-  capabilities = ["read-job", "list-jobs"]
+  capabilities = ["read-job", "list-jobs", "alloc-lifecycle"]
 }
 
 # Only for system jobs: nodes that are down or not eligible do not count.

@@ -115,7 +115,8 @@ export function requestRoutes(app: HttpApp, ports: ApiPorts): void {
     },
     handler: async (request, reply) => {
       const signal = calls.signalOf(reply.raw)
-      const { id } = await requestFor(request.caller, request.params.id, 'write', signal)
+      const { id, unit } = await requestFor(request.caller, request.params.id, 'write', signal)
+      demandOwn(request.caller, unit)
       return requestView(await asOperator(ports, request.caller, (own) => keeper.requests.cancel(id, own, signal)))
     },
   })
