@@ -12,8 +12,7 @@ import type { Chores } from './chores.ts'
 import { groupOf, type JobLook } from './cluster-view.ts'
 import type { HandOutDeps } from './hand-out.ts'
 import type { Actions } from './ports.ts'
-import type { Entry, ManagedEntry, Queue } from './queue.ts'
-import { isManaged } from './queue.ts'
+import { isManaged, type Entry, type ManagedEntry } from './queue.ts'
 import { readRequest, type ManagedRecord } from './records.ts'
 import type { Snapshot } from './watch.ts'
 
@@ -28,7 +27,7 @@ interface Here {
   readonly seeLook: (look: JobLook) => void
 }
 
-/** The replica that a semaphore falls to grants at once; another one when that has not done so for this long. */
+/** The replica that a semaphore falls to grants at once; another one when nothing has changed for so long, and it could. */
 const STEP_IN_MS = 3_000
 const LOOK_AGAIN_MS = 1_000
 const CONFIRM_MS = 5_000
@@ -42,8 +41,9 @@ export class Errands {
   readonly #chores: Chores
   readonly #semaphore: Here
   readonly #path: string
-  /** By path: since when a request could go at once and nobody has granted it. */
-  readonly #next = new Map<string, number>()
+  /** When this replica saw the state change last. */
+  #movedAt = -Infinity
+  #index = -1
   readonly #pauses = new Map<string, { until: number; ms: number }>()
 
   constructor(deps: ErrandDeps, scope: Scope, chores: Chores, semaphore: Here) {
@@ -55,17 +55,11 @@ export class Errands {
   }
 
   /** Whether this replica may grant it now: it could act, and it is its turn among the replicas. */
-  mayGrant({ path }: Entry): boolean {
+  mayGrant({ path, knownAt }: Entry): boolean {
     const { replica, clock } = this.#deps
-    if (replica.lease?.valid() !== true || (this.#pauses.get(path)?.until ?? -Infinity) > clock.now()) return false
-    return replica.isMine(this.#path) || clock.now() - (this.#next.get(path) ?? Infinity) >= STEP_IN_MS
-  }
-
-  /** Remembers which requests could go at once. */
-  seeNext(next: ReadonlySet<string>, queue: Queue): void {
-    for (const path of this.#next.keys()) if (!next.has(path)) this.#next.delete(path)
-    for (const path of next) if (!this.#next.has(path)) this.#next.set(path, this.#deps.clock.now())
-    for (const path of this.#pauses.keys()) if (!queue.entries.has(path)) this.#pauses.delete(path)
+    const now = clock.now()
+    if (replica.lease?.valid() !== true || (this.#pauses.get(path)?.until ?? -Infinity) > now) return false
+    return replica.isMine(this.#path) || now - Math.max(knownAt, this.#movedAt) >= STEP_IN_MS
   }
 
   /** Ends requests that have nothing left to do: their unit is stopping or gone, or was started after what was asked for. */
@@ -84,6 +78,9 @@ export class Errands {
 
   /** Goes on with every managed hold that is ours to act for, committed at `index` or before. */
   start(state: State, index: number): void {
+    if (index !== this.#index) this.#movedAt = this.#deps.clock.now()
+    this.#index = index
+    for (const path of this.#pauses.keys()) if (!this.#chores.queue.entries.has(path)) this.#pauses.delete(path)
     for (const hold of state.holds) {
       if (!this.#isOurs(hold)) continue
       this.#chores.run(`act ${hold.id} ${hold.lease.path}`, () => this.#run(hold, state, index))

@@ -220,7 +220,6 @@ export class Semaphore {
     this.#handOut.start(state, index)
     changes.settle(state, index)
     this.room.explain(ordered, plan, state.holds)
-    this.errands.seeNext(plan.next, this.chores.queue)
     this.errands.start(state, index)
     this.chores.start(ordered, plan, policy.maxParallel === 0 ? MAX_HOLDS : policy.maxParallel, (this.#stored ?? stored).at)
     this.#refreshLook(this.room.size > 0 || this.chores.queue.entries.size > 0)

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { State } from '../../src/core/state.ts'
+import type { Hold, State } from '../../src/core/state.ts'
 import { lock, unlock } from '../../src/keeper/operate.ts'
 import type { Keeper } from '../../src/keeper/keeper.ts'
 import type { RequestInput, RequestSeen } from '../../src/keeper/requests.ts'
@@ -269,6 +269,17 @@ describe('an act', () => {
 })
 
 describe('two replicas', () => {
+  it('go on within seconds when the one that acts is gone, though its lease is not over yet', async () => {
+    const both = [keeper, await world.replica()]
+    await Promise.all([0, 1, 2].map((n) => stored(n)))
+    await world.until(async () => (await holds()) > 0 && (await world.state()).holds[0]?.phase === 'observing')
+    const { actor } = (await world.state()).holds[0] as Hold
+    const since = world.clock.now()
+    await world.kill(both.find(({ replica }) => replica.name === actor) as Keeper)
+    await world.until(async () => (await kinds()).filter((kind) => kind === 'granted').length === 2)
+    expect(world.clock.now() - since).toBeLessThan(20_000)
+  })
+
   it('share no grant, and lose none', async () => {
     const other = await world.replica()
     const all = await Promise.all([0, 1, 2].map((n) => stored(n, {}, n % 2 === 0 ? keeper : other)))
