@@ -4,6 +4,7 @@ import type { State } from './core/state.ts'
 import { ON_UNAVAILABLE, type OnUnavailable } from './core/unavailable.ts'
 import type { Meter } from './keeper/ports.ts'
 import type { Registry } from './keeper/registry.ts'
+import type { Watcher } from './keeper/watching/watcher.ts'
 
 type Count = Parameters<Meter['count']>[0]
 
@@ -32,6 +33,8 @@ export interface Metrics extends Meter {
   observeNomad(method: string, what: string, outcome: string, ms: number): void
   /** From now on the page shows this replica's semaphores. */
   watch(registry: Registry): void
+  /** … and what this replica knows of its share of the watched allocations. */
+  watchFiles(watcher: Watcher): void
   page(): Promise<{ readonly contentType: string; readonly text: string }>
 }
 
@@ -72,6 +75,7 @@ export function createMetrics(): Metrics {
     countUnavailable: (did, times) => unavailable.inc({ did }, times),
     observeNomad: (_, what, outcome, ms) => nomad.observe({ what, outcome }, ms / 1_000),
     watch: (registry) => addGauges(registry, registers),
+    watchFiles: (watcher) => addWatchGauges(watcher, registers),
     page: async () => ({ contentType: figures.contentType, text: await figures.metrics() }),
   }
 }
@@ -103,4 +107,25 @@ function addGauges(registry: Registry, registers: Figures[]): void {
   gauge('semaphores', 'Semaphores with something open', () => registry.all().length)
   gauge('halted', 'Semaphores that are halted after failures', () => readable().filter(({ halted }) => halted !== null).length)
   gauge('unreadable', 'Semaphores whose stored state cannot be read: they are shut', () => states().length - readable().length)
+}
+
+/** Each allocation is looked at by one replica: sum them over the replicas. */
+function addWatchGauges(watcher: Watcher, registers: Figures[]): void {
+  new Gauge({
+    name: 'lockkeeper_watched_allocations',
+    help: 'Allocations with watched files that this replica looks at, by state; found_out is an alarm',
+    labelNames: ['state'],
+    registers,
+    collect() {
+      for (const [state, count] of Object.entries(watcher.counts())) this.set({ state }, count)
+    },
+  })
+  new Gauge({
+    name: 'lockkeeper_watch_interval_seconds',
+    help: 'Between two looks at one allocation: 30 unless there are too many for 200 calls a second',
+    registers,
+    collect() {
+      this.set(watcher.intervalMs / 1_000)
+    },
+  })
 }

@@ -6,10 +6,12 @@ import { Calls } from './api/calls.ts'
 import { systemClock } from './keeper/clock.ts'
 import { Keeper } from './keeper/keeper.ts'
 import type { Clock, Log, NewId } from './keeper/ports.ts'
+import { Watcher } from './keeper/watching/watcher.ts'
 import { authOf, isLoopback, listenAddress, type Auth, type Listen } from './listen.ts'
 import { createMetrics } from './metrics.ts'
 import { createActions } from './nomad/actions.ts'
 import { createNomadClient } from './nomad/client.ts'
+import { createFiles } from './nomad/files.ts'
 import { createCluster } from './nomad/cluster.ts'
 import { createIdentities } from './nomad/identities.ts'
 import type { NomadSettings } from './nomad/settings.ts'
@@ -83,11 +85,32 @@ export async function startReplica(settings: ReplicaSettings, io: ReplicaIo = {}
   const { prefix, name, leaseTtlMs } = settings
   const keeper = new Keeper(ports, { prefix, name, leaseTtlMs, namespace: settings.nomad.namespace })
   metrics.watch(keeper.registry)
+  const { paths, replica, registry } = keeper
+  const watcher = new Watcher({
+    ...ports,
+    paths,
+    replica,
+    files: createFiles(client),
+    snapshot: () => registry.snapshot,
+    request: (input, signal) => keeper.requests.put(input, signal),
+  })
+  metrics.watchFiles(watcher)
   const calls = new Calls()
   const operatorVariables = (token: string | null) => (token === null ? variables : variables.withToken(token))
   const life = new AbortController()
   const identities = auth === 'identity' ? createIdentities(client, clock, life.signal) : null
-  const app = await buildApp({ keeper, variables, operatorVariables, identities, clock, newId, log, meter: metrics, calls })
+  const app = await buildApp({
+    keeper,
+    watcher,
+    variables,
+    operatorVariables,
+    identities,
+    clock,
+    newId,
+    log,
+    meter: metrics,
+    calls,
+  })
 
   let closing: Promise<void> | null = null
   const close = (): Promise<void> => (closing ??= shutDown())
@@ -97,7 +120,10 @@ export async function startReplica(settings: ReplicaSettings, io: ReplicaIo = {}
     life.abort(calls.refused)
     // It listens no more from here; the connections of waiters stay until they have their answer.
     const closed = app.close()
-    const rest = keeper.stop().finally(() => calls.end())
+    const rest = watcher
+      .stop()
+      .then(() => keeper.stop())
+      .finally(() => calls.end())
     await within(clock, CLOSE_MS, Promise.all([rest, closed]), () => log.warn({}, 'cut off what did not end in time'))
     app.server.closeAllConnections()
     await transport.close()
@@ -113,6 +139,7 @@ export async function startReplica(settings: ReplicaSettings, io: ReplicaIo = {}
   const address = app.listeningOrigin
   announce(log, address, listen, auth)
   await keeper.start()
+  watcher.start()
   return { address, keeper, close }
 }
 

@@ -14,6 +14,7 @@ import { reportRoutes } from './routes/reports.ts'
 import { requestRoutes } from './routes/requests.ts'
 import { semaphoreRoutes } from './routes/semaphores.ts'
 import { serviceRoutes } from './routes/service.ts'
+import { watchedRoutes } from './routes/watched.ts'
 import { PROBLEM_TYPE } from './schemas/problem.ts'
 import { AJV_OPTIONS, invalid } from './validation.ts'
 
@@ -91,6 +92,7 @@ export async function buildApp(ports: ApiPorts): Promise<HttpApp> {
   semaphoreRoutes(app, ports)
   lockRoutes(app, ports)
   reportRoutes(app, ports)
+  watchedRoutes(app, ports)
   let text: string | null = null
   serviceRoutes(app, ports, () => (text ??= contractText(app)))
   return app

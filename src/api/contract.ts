@@ -10,6 +10,7 @@ import { REQUEST_SCHEMAS } from './schemas/requests.ts'
 import { ScopeView } from './schemas/scopes.ts'
 import { SEMAPHORE_SCHEMAS } from './schemas/semaphores.ts'
 import { SERVICE_SCHEMAS } from './schemas/service.ts'
+import { WATCHED_SCHEMAS } from './schemas/watched.ts'
 
 const CONTRACT_VERSION = '0.1.0'
 
@@ -46,8 +47,8 @@ export async function addContract(app: HttpApp): Promise<void> {
     convertConstToEnum: false,
     refResolver: { buildLocalReference: ({ $id }, _base, _fragment, at) => (typeof $id === 'string' ? $id : `def-${at}`) },
   })
-  const components = [HOLD_SCHEMAS, REQUEST_SCHEMAS, SEMAPHORE_SCHEMAS, LOCK_SCHEMAS, REPORT_SCHEMAS, SERVICE_SCHEMAS]
-  const schemas = [ScopeView, Holder, ProblemDocument, ...components.flat()]
+  const answers = [SEMAPHORE_SCHEMAS, LOCK_SCHEMAS, WATCHED_SCHEMAS, REPORT_SCHEMAS, SERVICE_SCHEMAS]
+  const schemas = [ScopeView, Holder, ProblemDocument, ...[HOLD_SCHEMAS, REQUEST_SCHEMAS, ...answers].flat()]
   for (const schema of schemas) app.addSchema(schema)
 }
 

@@ -6,6 +6,7 @@ import type { Server } from 'node:http'
 import type { OnUnavailable } from '../core/unavailable.ts'
 import type { Keeper } from '../keeper/keeper.ts'
 import type { Clock, Identities, Log, NewId, Variables } from '../keeper/ports.ts'
+import type { Watcher } from '../keeper/watching/watcher.ts'
 import type { Calls } from './calls.ts'
 
 /** Figures about requests, and the page that shows all figures. */
@@ -18,6 +19,7 @@ interface HttpMeter {
 
 export interface ApiPorts {
   readonly keeper: Keeper
+  readonly watcher: Watcher
   /** Under the service's own token: for what anybody may look at. */
   readonly variables: Variables
   /** Under the operator's token, so that Nomad's policies decide what an operator may do; null: under the service's own. */

@@ -44,17 +44,21 @@ export interface StatusOptions {
 }
 
 type Paint = (code: number, text: string) => string
-const BOLD = 1
+export const BOLD = 1
 const DIM = 2
-const RED = 31
-const YELLOW = 33
+export const RED = 31
+export const YELLOW = 33
 
 export function statusText(semaphores: readonly SemaphoreView[], locks: readonly LockView[], options: StatusOptions): string {
-  const paint: Paint = (code, text) => (options.colours ? `\u001b[${code}m${text}\u001b[0m` : text)
+  const paint = painter(options)
   const blocks = semaphores.map((one) => blockOf(one, paint, options))
   if (locks.length > 0) blocks.unshift([paint(BOLD, 'operator locks'), ...table(locks.map((lock) => lockRow(lock, options)))])
   if (semaphores.length === 0) blocks.push(['nothing is held and nobody waits'])
   return `${blocks.map((lines) => lines.join('\n')).join('\n\n')}\n`
+}
+
+export function painter({ colours }: StatusOptions): Paint {
+  return (code, text) => (colours ? `\u001b[${code}m${text}\u001b[0m` : text)
 }
 
 function lockRow({ path, reason, by, until, ...level }: LockView, { plain }: StatusOptions): string[] {
@@ -116,7 +120,7 @@ function ageOf(time: string, { now, plain }: StatusOptions): string {
 }
 
 /** Columns as wide as their widest cell; columns that are empty in all rows are left out. */
-function table(rows: readonly (readonly string[])[]): string[] {
+export function table(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => (row[at] as string).length)))
   return rows.map((row) =>
     `    ${row.flatMap((cell, at) => (widths[at] === 0 ? [] : [cell.padEnd(widths[at] as number)])).join('  ')}`.trimEnd(),

@@ -5,14 +5,16 @@ import { LEVEL_HELP, LEVEL_OPTIONS, levelOf, parse } from './arguments.ts'
 import { plain, writeJson, type Verb } from './io.ts'
 import { allowsColours, ownNamespace, serviceContact } from './settings.ts'
 import { statusText, type LockView, type SemaphoreView } from './status-view.ts'
+import { watchedText, type WatchedView } from './watched-view.ts'
 
-const help = `Shows who holds, who waits and why, what failed, and what is shut. Without flags everything.
+const help = `Shows who holds, who waits and why, what failed, what is shut, and which allocations run with their current watched files. Without
+flags everything.
 
 usage: lockkeeper status [LEVEL] [flags]
 
 ${LEVEL_HELP}
   --addr URL[,URL...]  the service (LOCKKEEPER_ADDR, http://127.0.0.1:4650); @FILE: what is in that file
-  --json               what the service answers: {semaphores, locks}
+  --json               what the service answers: {semaphores, locks, watched}
 `
 
 const OPTIONS = { ...LEVEL_OPTIONS, addr: { type: 'string' }, json: { type: 'boolean', default: false } } as const
@@ -26,12 +28,14 @@ export const verb: Verb = {
     const client = createServiceClient(serviceContact(env, values.addr), io.clock)
     try {
       const query = queryOf(level)
-      const semaphores = await get<SemaphoreView>(client, `/v1/semaphores${query}`, 'semaphores')
-      const locks = await get<LockView>(client, '/v1/locks', 'locks')
-      if (values.json) writeJson(io.stdout, { semaphores, locks })
+      const { semaphores } = await get<{ semaphores: readonly SemaphoreView[] }>(client, `/v1/semaphores${query}`, 'semaphores')
+      const { locks } = await get<{ locks: readonly LockView[] }>(client, '/v1/locks', 'locks')
+      const watched = await get<WatchedView>(client, `/v1/watched${query}`, 'groups')
+      if (values.json) writeJson(io.stdout, { semaphores, locks, watched })
       else {
         const colours = allowsColours(env) && io.stdout.isTTY
-        io.stdout.write(statusText(semaphores, locks, { colours, now: io.clock.wall(), plain }))
+        const options = { colours, now: io.clock.wall(), plain }
+        io.stdout.write(`${statusText(semaphores, locks, options)}${watchedText(watched, options)}`)
       }
       return 0
     } finally {
@@ -40,11 +44,12 @@ export const verb: Verb = {
   },
 }
 
-async function get<T>(client: ServiceClient, path: string, field: string): Promise<readonly T[]> {
+/** The body, in which `field` is a list. */
+async function get<T>(client: ServiceClient, path: string, field: string): Promise<T> {
   const answer = await client.call({ method: 'GET', path, boundMs: BOUND_MS }, new AbortController().signal)
   const list = (answer.body as Record<string, unknown> | null)?.[field]
   if (answer.status !== 200 || !Array.isArray(list)) throw problemOf(answer, 'the address of the service')
-  return list as T[]
+  return answer.body as T
 }
 
 function queryOf(level: Level): string {

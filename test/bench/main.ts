@@ -4,6 +4,7 @@ import { table, type Figure } from './figures.ts'
 import { admission, start } from './local-measures.ts'
 import { burst, crowd, handOver, throughput, writesPerRestart, type Measure } from './measures.ts'
 import { stages } from './stage.ts'
+import { watch } from './watch-measures.ts'
 
 const MEASURES: Readonly<Record<string, Measure>> = {
   admission,
@@ -13,6 +14,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   writes: writesPerRestart,
   burst,
   crowd,
+  watch,
 }
 const help = `npm run bench -- [flags]: measures against a simulated Nomad, or the real one at NOMAD_ADDR (NOMAD_TOKEN).
 

@@ -43,6 +43,11 @@ export class NomadApi {
     if (status !== 200) throw new Error(`a bare release was answered ${status} ${text}`)
   }
 
+  async register(job: object): Promise<void> {
+    const { status, text } = await this.#call('PUT', '/v1/jobs', { Job: job })
+    if (status !== 200) throw new Error(`a job was answered ${status} ${text}`)
+  }
+
   close(): void {
     this.#wire.close()
   }

@@ -43,8 +43,11 @@ const SEMAPHORE = {
   locked: null,
   policy: { max_parallel: { value: 1, from: 'update' } },
 }
-function shows(semaphores: unknown[], locks: unknown[] = []): void {
-  stub.get = (path) => ({ status: 200, body: path.startsWith('/v1/locks') ? { locks } : { semaphores } })
+const NOTHING_WATCHED = { groups: [], interval: '30s', missing: [] }
+function shows(semaphores: unknown[], locks: unknown[] = [], watched: object = NOTHING_WATCHED): void {
+  const bodyOf = (path: string) =>
+    path.startsWith('/v1/locks') ? { locks } : path.startsWith('/v1/watched') ? watched : { semaphores }
+  stub.get = (path) => ({ status: 200, body: bodyOf(path) })
 }
 
 it('shows who holds since when, and who waits in which place and why', async () => {
@@ -99,6 +102,55 @@ it('says why nothing moves: halted, locked, wrong policy, a state that cannot be
     expect(stdout).toContain(text)
 })
 
+it('says for watched files how many allocations run with them as they are, which do not, and why', async () => {
+  const open = (n: number, state: string, detail: string) => ({
+    allocation: `a-${n}`,
+    place: `web.api[${n}]`,
+    node: 'n',
+    state,
+    detail,
+  })
+  const current = { ...open(0, 'current', ''), node: 'm' }
+  const group = {
+    scope: { namespace: 'default', job: 'web', group: 'api' },
+    watched: 4,
+    current: 1,
+    unknown: 1,
+    allocations: [
+      current,
+      open(1, 'changed', 'secrets/app.env changed'),
+      open(2, 'unknown', 'the client of its node gives no answer'),
+      open(3, 'found_out', 'local/x: new again after each act'),
+    ],
+    faults: ['lockkeeper_watch in task log meta: a path is empty'],
+    warnings: ['template local/b.env of task app has env = true'],
+  }
+  const missing = ['files in namespace ops cannot be seen: the token has no right read-fs there']
+  shows([], [], { groups: [group], interval: '30s', missing })
+  expect((await status()).stdout).toBe(
+    [
+      'nothing is held and nobody waits',
+      '',
+      'watched files',
+      '  files in namespace ops cannot be seen: the token has no right read-fs there',
+      '  default/web/api  1 of 4 converged, 1 unknown',
+      '    not watched: lockkeeper_watch in task log meta: a path is empty',
+      '    template local/b.env of task app has env = true',
+      '    a-1  changed    n  secrets/app.env changed',
+      '    a-2  unknown    n  the client of its node gives no answer',
+      '    a-3  found_out  n  local/x: new again after each act',
+      '',
+    ].join('\n'),
+  )
+})
+
+it('names twenty allocations of a group at most', async () => {
+  const allocations = Array.from({ length: 25 }, (_, n) => ({ allocation: `a-${n}`, node: 'n', state: 'changed', detail: 'x' }))
+  const group = { scope: { shared: 'x' }, watched: 25, current: 0, unknown: 0, allocations, faults: [], warnings: [] }
+  shows([], [], { groups: [group], interval: '30s', missing: [] })
+  expect((await status()).stdout).toContain('    and 5 more\n')
+})
+
 it('asks for the level that was named', async () => {
   shows([])
   const ended = await status('--job', 'a/b', '--group', 'api')
@@ -108,7 +160,7 @@ it('asks for the level that was named', async () => {
 
 it('with --json gives what the service answers', async () => {
   shows([SEMAPHORE], [])
-  expect(JSON.parse((await status('--json')).stdout)).toEqual({ semaphores: [SEMAPHORE], locks: [] })
+  expect(JSON.parse((await status('--json')).stdout)).toEqual({ semaphores: [SEMAPHORE], locks: [], watched: NOTHING_WATCHED })
 })
 
 it('shows colours only on a terminal, and not where NO_COLOR is set', async () => {

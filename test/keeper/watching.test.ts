@@ -49,7 +49,7 @@ describe('a watched file', () => {
   it('that changes three times while nothing can be done is one request more, and one restart', async () => {
     const [allocation = ''] = await world.withWatched({ allocations: 1 })
     const keeper = await world.replica()
-    const path = keeper.paths.request({ namespace: 'default', job: 'web', group: 'api' }, allocation)
+    const path = keeper.paths.managedRequest({ namespace: 'default', job: 'web', group: 'api' }, allocation)
     world.act = async () => {
       const { variable } = await world.variables.get(path)
       if (variable === null) await world.variables.put(path, { request: '{}' }, 0)
@@ -86,7 +86,7 @@ describe('a watched file', () => {
   it('C3.10 that is overwritten a hundred times a minute is acted on all the same, and is one request at a time', async () => {
     const [allocation = ''] = await world.withWatched({ allocations: 1 })
     const keeper = await world.replica()
-    const path = keeper.paths.request({ namespace: 'default', job: 'web', group: 'api' }, allocation)
+    const path = keeper.paths.managedRequest({ namespace: 'default', job: 'web', group: 'api' }, allocation)
     let stored = 0
     let lastAct = -Infinity
     // Managed as it is: merged while it is open, done when ten minutes have passed.
@@ -225,6 +225,28 @@ describe('what cannot be seen', () => {
     world.nomad.node(node).speak()
     await world.clock.advance(3 * MINUTE)
     expect(new Set(world.asked.map((asked) => asked.allocation))).toEqual(new Set(allocations))
+  })
+
+  it('without the right to see files it says what is missing, asks once in a while, and goes on when it has it', async () => {
+    const [allocation = ''] = await world.withWatched()
+    world.nomad.faults.next(
+      ({ path }) => path.includes('/client/fs/'),
+      { kind: 'answer', status: 403, body: 'Permission denied' },
+      Infinity,
+    )
+    const watcher = await world.watcher()
+    world.sent = []
+    await world.clock.advance(5 * MINUTE)
+    expect(world.sent.filter(({ path }) => path.includes('/fs/')).length).toBeLessThan(30)
+    expect((await world.seen(watcher)).missing).toEqual([
+      expect.stringContaining('no right read-fs there, see deploy/acl/watch.policy.hcl'),
+    ])
+    expect(await world.statusOf(watcher, allocation)).toMatch(/^unknown .*read-fs/)
+    expect(world.problems().filter((text) => text.includes('read-fs'))).toHaveLength(1)
+    world.nomad.faults.clear()
+    await world.clock.advance(2 * MINUTE)
+    expect(await world.converged(watcher)).toBe('3 of 3')
+    expect((await world.seen(watcher)).missing).toEqual([])
   })
 
   it('a directory of thousands is refused, visibly, and left alone for a while', async () => {

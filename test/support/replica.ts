@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { DevNomad, type DevNomadOptions, type JobSpec } from '../../src/devnomad/devnomad.ts'
 import { systemClock } from '../../src/keeper/clock.ts'
+import type { Clock } from '../../src/keeper/ports.ts'
 import { startReplica, type ReplicaSettings, type RunningReplica } from '../../src/server.ts'
 
 export interface HttpAnswer {
@@ -39,17 +40,22 @@ export class ReplicaUnderTest {
     this.token = made !== null && 'SecretID' in made ? made.SecretID : ''
   }
 
-  static async start(settings: Partial<ReplicaSettings> = {}, options: Partial<DevNomadOptions> = {}): Promise<ReplicaUnderTest> {
+  /** `speed`: how many times as fast the waits of the replica are; its wall time is the real one. */
+  static async start(
+    settings: Partial<ReplicaSettings> = {},
+    options: Partial<DevNomadOptions> = {},
+    speed = 1,
+  ): Promise<ReplicaUnderTest> {
     const under = new ReplicaUnderTest(options)
     try {
-      return await under.#start(settings)
+      return await under.#start(settings, fasterBy(speed))
     } catch (error) {
       await under.close()
       throw error
     }
   }
 
-  async #start(settings: Partial<ReplicaSettings>): Promise<this> {
+  async #start(settings: Partial<ReplicaSettings>, clock: Clock): Promise<this> {
     this.#listening = await this.nomad.listen()
     this.#replica = await startReplica(
       {
@@ -66,7 +72,7 @@ export class ReplicaUnderTest {
         },
         ...settings,
       },
-      { logTo: { write: (line) => void this.logs.push(line) } },
+      { clock, logTo: { write: (line) => void this.logs.push(line) } },
     )
     await this.until(async () => this.replica.keeper.locks.canList())
     return this
@@ -176,6 +182,15 @@ function jobSpec(
       },
     ],
   } as JobSpec
+}
+
+function fasterBy(speed: number): Clock {
+  return {
+    now: () => systemClock.now() * speed,
+    wall: () => systemClock.wall(),
+    sleep: (ms, signal) => systemClock.sleep(ms / speed, signal),
+    within: (ms, signal, work) => systemClock.within(ms / speed, signal, work),
+  }
 }
 
 async function exchange(url: string, init: RequestInit): Promise<HttpAnswer> {

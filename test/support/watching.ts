@@ -33,10 +33,17 @@ export function watchedJob(options: WatchedJob = {}): JobSpec {
 export class WatchingWorld extends World {
   readonly asked: WatchRequest[] = []
   readonly watchers = new Map<Keeper, Watcher>()
+  readonly #managed: boolean
   /** What becomes of a request: an act, after which it is over; by default a restart. */
   act: (request: WatchRequest) => Promise<void> = async ({ allocation, action }) => {
     if (action === 'restart')
       await this.nomad.handle({ method: 'PUT', path: `/v1/client/allocation/${allocation}/restart`, body: '{}' })
+  }
+
+  /** `managed`: what is asked for is a managed request of the replica. */
+  constructor({ managed = false } = {}) {
+    super()
+    this.#managed = managed
   }
 
   async set(v: string, path = 'nomad/jobs/web'): Promise<void> {
@@ -67,8 +74,9 @@ export class WatchingWorld extends World {
       paths: replica.paths,
       replica: replica.replica,
       snapshot: () => replica.registry.snapshot,
-      request: async (request) => {
+      request: async (request, signal) => {
         this.asked.push(request)
+        if (this.#managed) return await replica.requests.put(request, signal)
         await this.act(request)
         return { kind: 'stored' }
       },
@@ -81,13 +89,13 @@ export class WatchingWorld extends World {
   override async kill(keeper: Keeper): Promise<void> {
     const watcher = this.watchers.get(keeper)
     this.watchers.delete(keeper)
-    const ended = watcher?.stop(AbortSignal.abort())
+    const ended = watcher?.stop()
     await super.kill(keeper)
     if (ended !== undefined) await this.soon(ended)
   }
 
   override async close(): Promise<void> {
-    for (const watcher of this.watchers.values()) await this.soon(watcher.stop(new AbortController().signal))
+    for (const watcher of this.watchers.values()) await this.soon(watcher.stop())
     await super.close()
   }
 

@@ -66,6 +66,8 @@ export class WatchedAllocation {
   #calls: readonly Call[]
   #unquietSince: number | null = null
   #asked: { readonly what: string; readonly at: number } | null = null
+  /** Whether somebody has looked since the request was over. */
+  #isFollowed = true
   status: WatchStatus = NOT_LOOKED
 
   constructor(deps: WatchDeps, group: WatchedGroup, allocation: Allocation) {
@@ -84,6 +86,11 @@ export class WatchedAllocation {
   /** How many calls a look takes. */
   get calls(): number {
     return this.#calls.length
+  }
+
+  /** Whether what was asked for is not open any more, and nobody has looked since. */
+  get isOver(): boolean {
+    return this.#asked !== null && !this.#isFollowed && this.#isOpen(this.#asked.at) === false
   }
 
   see(group: WatchedGroup, allocation: Allocation): void {
@@ -107,6 +114,7 @@ export class WatchedAllocation {
       this.status = { state: 'unknown', detail: 'its client is away' }
       return { blocked: null, soonMs: null }
     }
+    if (this.isOver) this.#isFollowed = true
     await pace.take(this.#calls.length, signal)
     const sight = await look(files, clock, this.#allocation.id, this.#calls, signal)
     const soonMs = await this.#follow(sight, signal)
@@ -211,7 +219,10 @@ export class WatchedAllocation {
         return error.message
       }
     }
-    if (changed.length > 0) this.#asked = { what: whatOf(changed), at: clock.now() }
+    if (changed.length > 0) {
+      this.#asked = { what: whatOf(changed), at: clock.now() }
+      this.#isFollowed = false
+    }
     return null
   }
 

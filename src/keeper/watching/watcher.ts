@@ -46,6 +46,8 @@ const REPORT_MS = 5_000
 const SWEEP_MS = 60_000
 const SWEPT_AT_ONCE = 10
 const SHORTEST_SLEEP_MS = 20
+const WITHDRAW_MS = 2_000
+const NEVER = new AbortController().signal
 
 interface Turn {
   readonly watched: WatchedAllocation
@@ -65,6 +67,9 @@ export class Watcher {
   readonly #blocked = new Map<string, { readonly until: number; readonly why: string }>()
   readonly #life = new AbortController()
   #alive: ReadonlySet<string> | null = null
+  /** Those that this replica looks at, and which of them is begun with. */
+  #own: readonly Turn[] = []
+  #from = 0
   #busy = 0
   #intervalMs = INTERVAL_MS
   #running: Promise<unknown> = Promise.resolve()
@@ -80,7 +85,7 @@ export class Watcher {
     this.#reports = new Reports(variables, paths, replica, log, snapshot)
     const memory = new WatchMemory(variables, paths, snapshot)
     const isOpen: WatchDeps['isOpen'] = ({ scope }, allocation, notBefore) =>
-      snapshot().at < notBefore ? null : snapshot().entries.has(paths.request(scope, allocation))
+      snapshot().at < notBefore ? null : snapshot().entries.has(paths.managedRequest(scope, allocation))
     this.#ofOne = { cluster, files, clock, log, meter, pace, memory, request, isOpen }
   }
 
@@ -89,10 +94,12 @@ export class Watcher {
     this.#running = Promise.all([this.#findJobs(signal), this.#look(signal), this.#tell(signal)])
   }
 
-  async stop(signal: AbortSignal): Promise<void> {
+  /** Ends the looks. Another replica takes over what was ours. */
+  async stop(): Promise<void> {
     this.#life.abort(new Error('the watcher ends'))
     await this.#running
-    await this.#reports.withdraw(signal).catch(() => undefined)
+    const { clock } = this.#deps
+    await clock.within(WITHDRAW_MS, undefined, (bounded) => this.#reports.withdraw(bounded)).catch(() => undefined)
   }
 
   /** Between two looks at one allocation of this replica. */
@@ -103,7 +110,7 @@ export class Watcher {
   /** How many allocations this replica looks at, by state. */
   counts(): Readonly<Record<WatchState, number>> {
     const counts = { current: 0, changed: 0, found_out: 0, unknown: 0 }
-    for (const { watched } of this.#mine()) counts[watched.status.state]++
+    for (const { watched } of this.#own) counts[watched.status.state]++
     return counts
   }
 
@@ -177,13 +184,10 @@ export class Watcher {
       if (!isMine && turn.isMine) turn.watched.leave()
       turn.isMine = isMine
     }
-    const calls = this.#mine().reduce((sum, { watched }) => sum + watched.calls, 0)
+    this.#own = [...this.#turns.values()].filter(({ isMine }) => isMine)
+    const calls = this.#own.reduce((sum, { watched }) => sum + watched.calls, 0)
     this.#intervalMs = Math.max(INTERVAL_MS, (calls * 1_000) / (this.#ofOne.pace.share * LOOKS_OF_PACE))
     for (const [id, turn] of gained) turn.due = clock.now() + fractionOf(id) * this.#intervalMs
-  }
-
-  #mine(): Turn[] {
-    return [...this.#turns.values()].filter(({ isMine }) => isMine)
   }
 
   async #look(signal: AbortSignal): Promise<void> {
@@ -191,18 +195,32 @@ export class Watcher {
     while (!signal.aborted) {
       if (this.#alive !== replica.alive) this.#share()
       const now = clock.now()
-      const idle = this.#mine().filter(({ isBusy }) => !isBusy)
-      for (const turn of idle.filter(({ due }) => due <= now).toSorted((a, b) => a.due - b.due)) {
-        if (this.#busy >= AT_ONCE) break
-        void this.#lookAt(turn, signal)
-      }
-      const next =
-        this.#busy >= AT_ONCE
-          ? Infinity
-          : idle.reduce((first, { isBusy, due }) => (isBusy ? first : Math.min(first, due)), Infinity)
-      await this.#alarm.sleep(Math.min(INTERVAL_MS, Math.max(SHORTEST_SLEEP_MS, next - now)), signal)
+      const next = this.#begin(now, signal)
+      // Whoever ends makes room for the next: all that ended meanwhile are followed at once.
+      await this.#alarm.sleep(Math.min(INTERVAL_MS, next - now), signal)
+      await clock.sleep(SHORTEST_SLEEP_MS, signal).catch(() => undefined)
     }
-    while (this.#busy > 0) await this.#alarm.sleep(INTERVAL_MS, new AbortController().signal)
+    while (this.#busy > 0) await this.#alarm.sleep(INTERVAL_MS, NEVER)
+  }
+
+  /** Begins what is due, as much as there is room for, and goes on where it ended the last time. Tells when the next is due. */
+  #begin(now: number, signal: AbortSignal): number {
+    let next = Infinity
+    const first = this.#from
+    for (let n = 0; n < this.#own.length; n++) {
+      const at = (first + n) % this.#own.length
+      const turn = this.#own[at] as Turn
+      if (turn.isBusy) continue
+      if (turn.watched.isOver) turn.due = Math.min(turn.due, now)
+      if (turn.due > now) {
+        next = Math.min(next, turn.due)
+        continue
+      }
+      this.#from = at
+      if (this.#busy >= AT_ONCE) return Infinity
+      void this.#lookAt(turn, signal)
+    }
+    return next
   }
 
   async #lookAt(turn: Turn, signal: AbortSignal): Promise<void> {
@@ -255,7 +273,7 @@ export class Watcher {
     while (!signal.aborted) {
       await this.#deps.clock.sleep(REPORT_MS, signal).catch(() => undefined)
       if (signal.aborted || this.#turns.size === 0) continue
-      const mine = this.#mine().map(({ watched }) => [watched.allocation.id, watched.status] as const)
+      const mine = this.#own.map(({ watched }) => [watched.allocation.id, watched.status] as const)
       await this.#reports.store(reportOf(mine, this.#missing()), signal)
     }
   }
