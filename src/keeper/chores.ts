@@ -283,6 +283,7 @@ export class Chores {
     const { scope, unit, actor } = waiter.ask
     const lease = await acquireLease(this.#deps, paths.lease(newId()), { scope: JSON.stringify(scope), unit, actor }, signal)
     if (!this.#room.has(waiter)) return await lease.end()
+    waiter.holdId = newId()
     waiter.lease = lease
     void lease.keep(signal)
   }

@@ -18,6 +18,10 @@ export const systemClock: Clock = {
       }, ms)
       signal?.addEventListener('abort', leave, { once: true })
     }),
+  after(ms, run) {
+    const timer = setTimeout(run, ms)
+    return () => clearTimeout(timer)
+  },
   async within(ms, signal, work) {
     const control = new AbortController()
     const follow = () => control.abort(signal?.reason)

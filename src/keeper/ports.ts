@@ -9,6 +9,8 @@ export interface Clock {
   wall(): number
   /** Resolves after `ms`; rejects with the signal's reason as soon as it aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
+  /** Calls `run` after `ms`, unless what it answers with is called before. What waits by the thousand needs no signal of its own. */
+  after(ms: number, run: () => void): () => void
   /** Runs `work` with a signal that aborts with `signal`'s reason, or after `ms` with a TimeoutError. Leaves no timer behind. */
   within<T>(ms: number, signal: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T>
 }

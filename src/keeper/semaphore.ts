@@ -64,7 +64,7 @@ export class Semaphore {
     this.#alarm = new Alarm(deps.clock)
     this.#alarm.wake()
     this.#hurry = new Alarm(deps.clock)
-    this.room = new WaitingRoom(scope, deps.paths, deps.clock, deps.newId)
+    this.room = new WaitingRoom(scope, deps.paths, deps.clock)
     this.chores = new Chores(deps, scope, this.room, () => this.wake())
     this.#changes = new Changes(deps.clock, () => {
       this.#hurry.wake()

@@ -6,16 +6,17 @@ import type { Hold } from '../core/state.ts'
 import type { Answer, Ask, Waiting } from './ask.ts'
 import type { Lease } from './lease.ts'
 import type { Paths } from './paths.ts'
-import type { Clock, NewId } from './ports.ts'
+import type { Clock } from './ports.ts'
 import { isManaged, type Entry, type Queue } from './queue.ts'
 
 /** A poll that runs out while its grant is under way waits so much longer. */
 const GRANT_GRACE_MS = 5_000
 
-/** Made once: an abort without a reason makes an exception with a stack each time. */
-const OVER = new Error('answered')
+/** So often it is looked at again whether that has ended. */
+const GRANT_TICK_MS = 50
 
-type Poll = (answer: Answer | Problem) => void
+/** Null: its time is over, or its asker has gone. */
+type Poll = (answer: Answer | Problem | null) => void
 
 /** One asking process that waits here. */
 export interface Waiter {
@@ -23,7 +24,7 @@ export interface Waiter {
   readonly ask: Ask
   readonly path: string
   readonly arrivedAt: number
-  /** Fresh for each attempt, so that a grant whose answer was lost is recognised (protocol S2). */
+  /** Fresh for each lease, so that a grant whose answer was lost is recognised (protocol S2). */
   holdId: string
   lease: Lease | null
   /** Where the answer goes; null: the asker is not here at the moment. */
@@ -47,15 +48,13 @@ export class WaitingRoom {
   readonly #scope: Scope
   readonly #paths: Paths
   readonly #clock: Clock
-  readonly #newId: NewId
   readonly #waiters = new Map<string, Waiter>()
   #decided: Decided | null = null
 
-  constructor(scope: Scope, paths: Paths, clock: Clock, newId: NewId) {
+  constructor(scope: Scope, paths: Paths, clock: Clock) {
     this.#scope = scope
     this.#paths = paths
     this.#clock = clock
-    this.#newId = newId
   }
 
   get size(): number {
@@ -77,26 +76,24 @@ export class WaitingRoom {
     // An asker that went while its allocation was looked up must not be told anything (protocol G5).
     signal.throwIfAborted()
     const clock = this.#clock
-    let answer: Answer | Problem | null = null
-    const over = new AbortController()
-    const poll: Poll = (given) => {
-      answer = given
-      over.abort(OVER)
-    }
-    const gone = () => over.abort(OVER)
-    signal.addEventListener('abort', gone, { once: true })
-    const waiter = this.#enter(ask, poll)
-    wake()
     const endsAt = clock.now() + waitMs
-    while (!over.signal.aborted) {
-      const now = clock.now()
+    let poll: Poll = () => undefined
+    const answered = new Promise<Answer | Problem | null>((resolve) => (poll = resolve))
+    const waiter = this.#enter(ask, poll)
+    const gone = () => this.#pause(waiter, poll)
+    const runOut = () => {
       const undecided = waiter.confirming || this.#isBeingGranted(waiter)
-      if (now >= endsAt + (undecided ? GRANT_GRACE_MS : 0)) break
-      await clock.sleep(Math.max(endsAt - now, 50), over.signal).catch(() => undefined)
+      if (undecided && clock.now() < endsAt + GRANT_GRACE_MS) cancel = clock.after(GRANT_TICK_MS, runOut)
+      else gone()
     }
+    let cancel = clock.after(Math.max(waitMs, GRANT_TICK_MS), runOut)
+    signal.addEventListener('abort', gone, { once: true })
+    wake()
+    const answer = await answered
+    cancel()
     signal.removeEventListener('abort', gone)
-    this.#pause(waiter, poll)
-    const result = (answer as Answer | Problem | null) ?? this.#whyWaits(waiter)
+    gone()
+    const result = answer ?? this.#whyWaits(waiter)
     if (result === null)
       throw new Problem('nomad_unavailable', 'Nomad gave no answer in time; the place is kept for a moment, ask again')
     if (result instanceof Problem) throw result
@@ -118,6 +115,7 @@ export class WaitingRoom {
     if (waiter.poll !== poll) return
     waiter.poll = null
     waiter.absentSince = this.#clock.now()
+    poll(null)
   }
 
   /** Ends a waiter with its answer. False: nobody is there to be told (protocol G5). A told lease is its holder's to renew. */
@@ -134,11 +132,10 @@ export class WaitingRoom {
     this.#waiters.delete(waiter.id)
   }
 
-  /** A new attempt: the hold id and the lease of the last one are never used again. The lease is given back to be ended. */
+  /** A new attempt: the lease of the last one, and its hold id, are never used again. The lease is given back to be ended. */
   startOver(waiter: Waiter): Lease | null {
     const { lease } = waiter
     waiter.lease = null
-    waiter.holdId = this.#newId()
     return lease
   }
 
@@ -203,7 +200,7 @@ export class WaitingRoom {
       ask,
       path: this.#paths.request(this.#scope, ask.unit),
       arrivedAt: this.#clock.now(),
-      holdId: this.#newId(),
+      holdId: '',
       lease: null,
       poll: null,
       absentSince: 0,

@@ -10,9 +10,9 @@ export interface Snapshot {
 export const NOTHING_SEEN: Snapshot = { index: 0, at: -Infinity, entries: new Map() }
 
 const RESYNC_MS = 10_000
-/** At most four lists a second, and fewer when a list is so long that reading it takes more than a twentieth of the time. */
+/** At most four lists a second, and fewer when a list is so long that reading it takes a twentieth of the time. */
 const PAUSE_MS = 250
-const PAUSE_FACTOR = 20
+const PAUSE_PER_ENTRY_MS = 0.1
 const FAILED_PAUSE_MS = 1_000
 
 export type Changed = (snapshot: Snapshot, paths: readonly string[]) => void
@@ -33,11 +33,10 @@ export async function watchVariables(
     try {
       const at = clock.now()
       const list = await variables.list(`${prefix}/`, { index: last.index, waitMs: RESYNC_MS }, signal)
-      const arrived = clock.now()
       const snapshot = { index: list.index, at, entries: new Map(list.variables.map((meta) => [meta.path, meta])) }
       changed(snapshot, changedPaths(last, snapshot))
       last = snapshot
-      pause = Math.max(PAUSE_MS, PAUSE_FACTOR * (clock.now() - arrived))
+      pause = Math.max(PAUSE_MS, PAUSE_PER_ENTRY_MS * snapshot.entries.size)
     } catch (error) {
       if (!signal.aborted) log.warn({ error: String(error) }, 'the list of our variables cannot be read')
     }

@@ -94,6 +94,11 @@ export class Host {
       now: () => this.#timeline.now() - bootedAt,
       wall: () => EPOCH + this.#timeline.now() + this.#skewMs,
       sleep,
+      after(ms, run) {
+        const over = new AbortController()
+        sleep(ms, over.signal).then(run, () => {})
+        return () => over.abort(OVER)
+      },
       within: (ms, signal, work) => within(sleep, ms, signal, work),
     }
   }

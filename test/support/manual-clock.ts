@@ -50,6 +50,12 @@ export class ManualClock implements Clock {
     })
   }
 
+  after(ms: number, run: () => void): () => void {
+    const over = new AbortController()
+    this.sleep(ms, over.signal).then(run, () => {})
+    return () => over.abort()
+  }
+
   async within<T>(ms: number, signal: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const control = new AbortController()
     const over = new AbortController()
