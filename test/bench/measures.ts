@@ -22,13 +22,16 @@ async function on<T>(open: OpenStage, work: (stage: Stage) => Promise<T>): Promi
 export const handOver: Measure = (open) =>
   on(open, async (stage) => {
     const { nomad, prefix } = stage
-    const { address } = await stage.replica()
-    const holds = await stage.measured({ kind: 'holds', address, names: ['bench'], callers: 4, holdMs: 25 }, WARM_MS, MEASURE_MS)
+    const replica = await stage.replica()
+    const { address } = replica
+    const cost = costOf(replica)
+    const load = { kind: 'holds', address, names: ['bench'], callers: 4, holdMs: 25 } as const
+    const holds = await stage.measured(load, WARM_MS, MEASURE_MS, cost.around)
     const path = `${prefix}/bench-write`
     const writes = await stage.measured({ kind: 'writes', nomad, path, callers: 1, pauseMs: 25 }, WARM_MS / 2, MEASURE_MS)
     const [value, limit] = [percentile(holds.times, 0.5), percentile(writes.times, 0.5)]
     const bare = { name: 'one bare check-and-set, p50', value: limit, unit: 'ms' }
-    const note = `p99 ${percentile(holds.times, 0.99).toFixed(1)} ms${errorsOf(holds)}`
+    const note = `p99 ${percentile(holds.times, 0.99).toFixed(1)} ms, ${cost.each(holds.done)} a grant${errorsOf(holds)}`
     return [
       {
         name: 'hand-over from release to grant, p50',
@@ -74,14 +77,16 @@ export const writesPerRestart: Measure = (open) =>
 export const throughput: Measure = (open) =>
   on(open, async (stage) => {
     const { nomad, prefix } = stage
-    const { address } = await stage.replica()
+    const replica = await stage.replica()
+    const { address } = replica
+    const [cost, costApart] = [costOf(replica), costOf(replica)]
     const many = (text: string) => Array.from({ length: CALLERS }, (_, nth) => `${text}-${nth}`)
-    const holds = (names: string[]) =>
-      stage.measured({ kind: 'holds', address, names, callers: CALLERS, holdMs: 0 }, WARM_MS, MEASURE_MS)
+    const holds = (names: string[], { around }: Cost) =>
+      stage.measured({ kind: 'holds', address, names, callers: CALLERS, holdMs: 0 }, WARM_MS, MEASURE_MS, around)
     const locks = (paths: string[]) => stage.measured({ kind: 'locks', nomad, paths, callers: CALLERS }, WARM_MS / 2, MEASURE_MS)
-    const one = await holds(['bench'])
+    const one = await holds(['bench'], cost)
     const race = await locks([`${prefix}/bench-lock`])
-    const apart = await holds(many('bench'))
+    const apart = await holds(many('bench'), costApart)
     const alone = await locks(many(`${prefix}/bench-lock`))
     const rate = ({ done, seconds }: { done: number; seconds: number }) => done / seconds
     const [value, limit] = [rate(one), rate(race)]
@@ -93,7 +98,7 @@ export const throughput: Measure = (open) =>
         limit: { name: `${CALLERS} racing for one Nomad lock`, value: limit, unit: '/s' },
         goal: '≥ 3 ×, no errors',
         met: value >= 3 * limit && one.errors === 0,
-        note: `${one.errors} errors ${one.lastError}`.trim(),
+        note: `${cost.each(one.done)} a grant, ${one.errors} errors ${one.lastError}`.trim(),
       },
       {
         name: `grants with ${CALLERS} callers on ${CALLERS} semaphores`,
@@ -102,7 +107,7 @@ export const throughput: Measure = (open) =>
         limit: { name: `${CALLERS} Nomad locks without a race`, value: rate(alone), unit: '/s' },
         goal: 'no errors',
         met: apart.errors === 0,
-        note: `${apart.errors} errors ${apart.lastError}`.trim(),
+        note: `${costApart.each(apart.done)} a grant, ${apart.errors} errors ${apart.lastError}`.trim(),
       },
     ]
   })
@@ -166,13 +171,16 @@ export const burst: Measure = (open) =>
   on(open, async (stage) => {
     const ASKS = 5_000
     const { api, prefix, nomad } = stage
-    const { address } = await stage.replica()
+    const replica = await stage.replica()
+    const { address } = replica
+    const cost = costOf(replica)
     // Warm, as a replica that has been at work for a while.
     await stage.measured({ kind: 'holds', address, names: ['warm'], callers: 100, holdMs: 0 }, WARM_MS, 1)
     const holder = stage.client({ kind: 'crowd', address, name: 'bench', first: ASKS, callers: 1, perSecond: 1_000 })
     while ((await holder.counts()).done === 0) await sleep(100)
     const client = stage.client({ kind: 'crowd', address, name: 'bench', first: 0, callers: ASKS, perSecond: ASKS })
     const samples: { at: number; index: number }[] = []
+    await cost.around()
     const startedAt = performance.now()
     let stored = new Map<number, number>()
     for (let nth = 1; stored.size < ASKS && performance.now() - startedAt < 60_000; nth++) {
@@ -181,6 +189,7 @@ export const burst: Measure = (open) =>
       await sleep(10)
       if (nth % 100 === 0) stored = storedUnits((await api.list(`${prefix}/requests/`)).variables)
     }
+    await cost.around()
     const { asked, errors, lastError } = await client.counts()
     const late = [...stored].map(
       ([unit, index]) => (samples.find((one) => one.index >= index)?.at ?? Infinity) - (asked[unit] ?? 0),
@@ -193,7 +202,7 @@ export const burst: Measure = (open) =>
       MEASURE_MS,
     )
     const spread = Math.max(...asked) - Math.min(...asked)
-    const note = `${ASKS - stored.size} lost, ${errors} errors ${lastError}, asked within ${spread} ms, p50 ${percentile(late, 0.5)} ms`
+    const note = `${ASKS - stored.size} lost, ${errors} errors ${lastError}, asked within ${spread} ms, p50 ${percentile(late, 0.5)} ms, ${cost.each(ASKS)} an ask`
     return [
       {
         name: '5,000 asks within a second: stored after, p99',
@@ -210,6 +219,21 @@ export const burst: Measure = (open) =>
       },
     ]
   })
+
+interface Cost {
+  /** Called before and after. */
+  readonly around: () => Promise<void>
+  readonly each: (done: number) => string
+}
+
+/** What the replica itself computes between two calls: on a machine with few processors the rest is its neighbours' time. */
+function costOf(replica: Replica): Cost {
+  const seen: number[] = []
+  return {
+    around: async () => void seen.push(usage(replica)?.cpuMs ?? Number.NaN),
+    each: (done) => `${(((seen[1] ?? Number.NaN) - (seen[0] ?? Number.NaN)) / done).toFixed(1)} ms of the replica's processor`,
+  }
+}
 
 function storedUnits(variables: readonly { Path: string; CreateIndex: number }[]): Map<number, number> {
   const units = variables.flatMap(({ Path, CreateIndex }) => {
