@@ -2,7 +2,8 @@
 import type { GroupSpec, Job } from './cluster.ts'
 import { parseDuration } from './duration.ts'
 import { LAG_MS } from './cluster.ts'
-import type { Scope } from './scope.ts'
+import { Problem } from './errors.ts'
+import { describe, type Scope } from './scope.ts'
 
 export type HealthCheck = 'checks' | 'task_states' | 'none'
 
@@ -191,4 +192,12 @@ function contradictions(policy: Policy): string[] {
   if (policy.maxUnavailable < 1 && policy.maxParallel > 0) return ['max_unavailable must be at least 1']
   if (policy.actingDeadline <= 0) return ['acting_deadline must be longer than 0']
   return []
+}
+
+/** What whoever asks is told of a policy that is wrong. */
+export function policyFault(scope: Scope, faults: readonly string[]): Problem {
+  return new Problem(
+    'invalid_request',
+    `the policy of ${describe(scope)} is wrong: ${faults.join('; ')}. Mend the job and ask again`,
+  )
 }

@@ -5,7 +5,7 @@ import { Problem } from '../core/errors.ts'
 import type { GroupScope, Scope } from '../core/scope.ts'
 import { groupOf, type ClusterView, type JobLook } from './cluster-view.ts'
 import type { Clock, Cluster } from './ports.ts'
-import { policyFault } from './semaphore.ts'
+import { policyFault } from '../core/policy.ts'
 
 export interface Meant {
   readonly scope: GroupScope

@@ -4,8 +4,8 @@ import { admit, inOrder, type Candidate, type Look, type Plan, type Wait } from 
 import { NO_GROUP } from '../core/budget.ts'
 import { Problem } from '../core/errors.ts'
 import { NomadFault } from '../core/nomad-fault.ts'
-import { fallbackPolicy, type Policy, type ResolvedPolicy } from '../core/policy.ts'
-import { describe, isGroupScope, type Scope } from '../core/scope.ts'
+import { fallbackPolicy, policyFault, type Policy, type ResolvedPolicy } from '../core/policy.ts'
+import { isGroupScope, type Scope } from '../core/scope.ts'
 import { grant } from '../core/semaphore.ts'
 import { emptyState, MAX_HOLDS, type Hold, type State } from '../core/state.ts'
 import { Alarm } from './alarm.ts'
@@ -330,11 +330,4 @@ export class Semaphore {
     if (this.#look !== null && now - this.#look.at < LOOK_MS) return
     this.chores.run('look', async () => this.seeLook(await this.#deps.cluster.look(scope, now)))
   }
-}
-
-export function policyFault(scope: Scope, faults: readonly string[]): Problem {
-  return new Problem(
-    'invalid_request',
-    `the policy of ${describe(scope)} is wrong: ${faults.join('; ')}. Mend the job and ask again`,
-  )
 }
