@@ -106,7 +106,6 @@ export async function startReplica(settings: ReplicaSettings, io: ReplicaIo = {}
     operatorVariables,
     identities,
     clock,
-    newId,
     log,
     meter: metrics,
     calls,

@@ -31,7 +31,7 @@ const MAX_PARAM_LENGTH = 256
 
 /** Every answer is the contract's: also to what no route takes, and to what is no HTTP. */
 export async function buildApp(ports: ApiPorts): Promise<HttpApp> {
-  const { log, newId, calls, meter } = ports
+  const { log, calls, meter } = ports
   const methods = new Methods()
   const fail = (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const { problem, ours } = problemOf(error, request.id)
@@ -40,7 +40,6 @@ export async function buildApp(ports: ApiPorts): Promise<HttpApp> {
   }
   const app: HttpApp = Fastify({
     logger: false,
-    genReqId: () => newId(),
     bodyLimit: MAX_BODY_BYTES,
     requestTimeout: REQUEST_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,

@@ -5,7 +5,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { Server } from 'node:http'
 import type { OnUnavailable } from '../core/unavailable.ts'
 import type { Keeper } from '../keeper/keeper.ts'
-import type { Clock, Identities, Log, NewId, Variables } from '../keeper/ports.ts'
+import type { Clock, Identities, Log, Variables } from '../keeper/ports.ts'
 import type { Watcher } from '../keeper/watching/watcher.ts'
 import type { Calls } from './calls.ts'
 
@@ -27,7 +27,6 @@ export interface ApiPorts {
   /** Who workloads are; null: nobody is asked who they are. */
   readonly identities: Identities | null
   readonly clock: Clock
-  readonly newId: NewId
   readonly log: Log
   readonly meter: HttpMeter
   readonly calls: Calls
