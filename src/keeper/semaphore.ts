@@ -7,7 +7,7 @@ import { NomadFault } from '../core/nomad-fault.ts'
 import { fallbackPolicy, policyFault, type Policy, type ResolvedPolicy } from '../core/policy.ts'
 import { isGroupScope, type Scope } from '../core/scope.ts'
 import { grant } from '../core/semaphore.ts'
-import { emptyState, MAX_HOLDS, type Hold, type State } from '../core/state.ts'
+import { MAX_HOLDS, type Hold, type State } from '../core/state.ts'
 import { Alarm } from './alarm.ts'
 import { Changes, type Commit } from './changes.ts'
 import { Chores } from './chores.ts'
@@ -16,7 +16,8 @@ import { Errands, type ErrandDeps } from './errands.ts'
 import { HandOut } from './hand-out.ts'
 import { askedBy, askedOfUs, newHold } from './new-hold.ts'
 import type { Entry, ManagedEntry } from './queue.ts'
-import { readSemaphore, semaphoreItems, type Items, type Stored } from './records.ts'
+import { semaphoreItems, type Items, type Stored } from './records.ts'
+import { StoredState } from './stored-state.ts'
 import { WaitingRoom, requestOf, type Waiter } from './waiting-room.ts'
 
 export interface QueueSeen {
@@ -40,9 +41,7 @@ export class Semaphore {
   /** Wants a change of the state; see Changes. */
   readonly commit: Commit
   readonly #deps: ErrandDeps
-  readonly #path: string
-  readonly #changed: () => void
-  #stored: Stored | null = null
+  readonly #stored: StoredState
   readonly #changes: Changes
   readonly #handOut: HandOut
   readonly errands: Errands
@@ -57,9 +56,11 @@ export class Semaphore {
   /** `changed` is called whenever another state is known. */
   constructor(deps: ErrandDeps, scope: Scope, changed: () => void) {
     this.#deps = deps
-    this.#changed = changed
     this.scope = scope
-    this.#path = deps.paths.semaphore(scope)
+    this.#stored = new StoredState(deps, scope, deps.paths.semaphore(scope), ({ state }) => {
+      if (!('unreadable' in state)) deps.memory.see(state)
+      changed()
+    })
     this.#fallback = fallbackPolicy(scope)
     this.#alarm = new Alarm(deps.clock)
     this.#alarm.wake()
@@ -73,15 +74,15 @@ export class Semaphore {
     this.commit = (change, signal) => this.#changes.commit(change, signal)
     const seeLook = (look: JobLook) => this.seeLook(look)
     this.errands = new Errands(deps, scope, this.chores, { commit: this.commit, state: () => this.state, seeLook })
-    this.#handOut = new HandOut(deps, scope, this.room, this.chores, { commit: this.commit, stored: () => this.#stored, seeLook })
+    this.#handOut = new HandOut(deps, scope, this.room, this.chores, { commit: this.commit, stored: () => this.stored, seeLook })
   }
 
   get stored(): Stored | null {
-    return this.#stored
+    return this.#stored.known
   }
   /** The state that is stored, as far as it is known and can be read. */
   get state(): State | null {
-    const state = this.#stored?.state
+    const state = this.stored?.state
     return state === undefined || 'unreadable' in state ? null : state
   }
   get look(): JobLook | null {
@@ -95,7 +96,7 @@ export class Semaphore {
 
   /** Whether there is nothing to do or to watch here. */
   get isIdle(): boolean {
-    const state = this.#stored?.state
+    const state = this.stored?.state
     const quiet = state !== undefined && ('unreadable' in state || (state.holds.length === 0 && state.failures.length === 0))
     return quiet && this.room.size === 0 && this.chores.queue.entries.size === 0 && this.#changes.size === 0
   }
@@ -120,18 +121,8 @@ export class Semaphore {
 
   /** The stored content as somebody read it; older than what is known, it is ignored. */
   seeStored(index: number, items: Items | null, at: number): void {
-    if (this.#stored !== null && index < this.#stored.index) return
-    // A state that is not there starts above every token there ever was: each grant took an index of the table (protocol S1).
-    this.#know(
-      items === null ? { index: 0, at, state: emptyState(this.scope, index) } : { index, at, state: readSemaphore(items) },
-    )
+    this.#stored.see(index, items, at)
     this.wake()
-  }
-
-  #know(stored: Stored): void {
-    this.#stored = stored
-    if (!('unreadable' in stored.state)) this.#deps.memory.see(stored.state)
-    this.#changed()
   }
 
   /** The queue as it stands, with why each one waits, from a look at the group that begins now. */
@@ -179,12 +170,12 @@ export class Semaphore {
 
   /** What Nomad refuses, it will refuse again: those who wait for it are told. What it did not answer is tried again. */
   #afterFailure(error: unknown): void {
-    this.#stored = null
+    this.#stored.forget()
     this.room.forgetDecided()
     if (error instanceof NomadFault && error.kind === 'unavailable') return
     const denied = error instanceof NomadFault && error.kind === 'denied'
     const problem = denied
-      ? new Problem('nomad_denied', `Nomad refuses to write ${this.#path}; see deploy/acl`, {}, error)
+      ? new Problem('nomad_denied', `Nomad refuses to write ${this.#stored.path}; see deploy/acl`, {}, error)
       : error
     this.#changes.fail(problem)
   }
@@ -197,7 +188,7 @@ export class Semaphore {
   /** One step: what is known, what is wanted, one write. Answers with how long it decided, in milliseconds. */
   async #turn(signal: AbortSignal): Promise<number> {
     const { clock } = this.#deps
-    const stored = this.#stored ?? (await this.#read(signal))
+    const stored = this.stored ?? (await this.#stored.read(signal))
     if ('unreadable' in stored.state) return this.#refuse(stored.state.unreadable)
     const begunAt = clock.now()
     this.chores.consume(stored.state, stored.index)
@@ -207,13 +198,13 @@ export class Semaphore {
     this.#hurry.silence()
     const changes = this.#changes.apply(stored.state, stored.at, policy, now)
     if (changes.unproved) {
-      this.#stored = null
+      this.#stored.forget()
       return this.#again()
     }
     const { ordered, plan } = this.#decide(changes.state, policy, now)
     const state = this.#withGrants(changes.state, plan, now)
     const writingAt = clock.now()
-    const index = await this.#write(stored, state, signal)
+    const index = await this.#stored.write(stored, state, signal)
     if (index === null) return this.#again()
     const writtenAt = clock.now()
     // First of all the list of the locks, on which the next holder waits.
@@ -221,7 +212,7 @@ export class Semaphore {
     changes.settle(state, index)
     this.room.explain(ordered, plan, state.holds)
     this.errands.start(state, index)
-    this.chores.start(ordered, plan, policy.maxParallel === 0 ? MAX_HOLDS : policy.maxParallel, (this.#stored ?? stored).at)
+    this.chores.start(ordered, plan, policy.maxParallel === 0 ? MAX_HOLDS : policy.maxParallel, (this.stored ?? stored).at)
     this.#refreshLook(this.room.size > 0 || this.chores.queue.entries.size > 0)
     return clock.now() - writtenAt + writingAt - begunAt
   }
@@ -281,42 +272,8 @@ export class Semaphore {
     return { locked, deploying: fresh?.deploying ?? false, group }
   }
 
-  /** The index at which `state` is what is stored; null: it is not, and what is known now is newer. */
-  async #write(stored: Stored, state: State, signal: AbortSignal): Promise<number | null> {
-    if (state === stored.state) return stored.index
-    const items = semaphoreItems(state)
-    if (items === null) throw new Problem('internal', 'the state of the semaphore would be too large to store')
-    const { variables, clock, meter } = this.#deps
-    const at = clock.now()
-    try {
-      const put = await variables.put(this.#path, items, stored.index, signal)
-      if (put.kind === 'written') {
-        this.#know({ index: put.index, at, state })
-        return put.index
-      }
-      meter.count('cas_conflicts')
-      this.#stored = null
-      if (put.current !== null) this.seeStored(put.current.modifyIndex, put.current.items, at)
-      // It was removed, or somebody has put a lock of their own on it: either way there is no hurry.
-      else await clock.sleep(RETRY_MS, signal)
-    } catch (error) {
-      if (!(error instanceof NomadFault && error.maybeDone)) throw error
-      // It may have happened: the next turn reads, and finds the hold by its id or decides anew (protocol S2).
-      this.#stored = null
-      await clock.sleep(RETRY_MS, signal)
-    }
-    return null
-  }
-
-  async #read(signal: AbortSignal): Promise<Stored> {
-    const at = this.#deps.clock.now()
-    const { variable, index } = await this.#deps.variables.get(this.#path, undefined, signal)
-    this.seeStored(variable?.modifyIndex ?? index, variable?.items ?? null, at)
-    return this.#stored as unknown as Stored
-  }
-
   #refuse(why: string): number {
-    const text = `the variable ${this.#path} cannot be used: ${why}. It is left as it is and the semaphore stays shut; mend or remove it`
+    const text = `the variable ${this.#stored.path} cannot be used: ${why}. It is left as it is and the semaphore stays shut; mend or remove it`
     const problem = new Problem('state_unreadable', text)
     this.#changes.fail(problem)
     for (const waiter of this.room.all()) this.room.tell(waiter, problem)

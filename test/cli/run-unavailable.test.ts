@@ -113,6 +113,7 @@ describe('C3.3 jitter', () => {
       now: () => now,
       wall: () => now,
       sleep: async (ms) => void (now += ms),
+      after: () => () => undefined,
       within: (_, signal, work) => work(signal ?? new AbortController().signal),
     }
     let actedAt: number | null = null
