@@ -189,6 +189,7 @@ function fasterBy(speed: number): Clock {
     now: () => systemClock.now() * speed,
     wall: () => systemClock.wall(),
     sleep: (ms, signal) => systemClock.sleep(ms / speed, signal),
+    after: (ms, run) => systemClock.after(ms / speed, run),
     within: (ms, signal, work) => systemClock.within(ms / speed, signal, work),
   }
 }
