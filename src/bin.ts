@@ -8,7 +8,8 @@ import { systemClock } from './keeper/clock.ts'
 // A reader that has gone (`lockkeeper status | head -1`) is no fault, and no reason to leave a command alone.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 
-const code = await main(process.argv.slice(2), process.env, {
+// No await at the top: the bundle is CommonJS.
+void main(process.argv.slice(2), process.env, {
   stdout: { write: (text) => void process.stdout.write(text), isTTY: process.stdout.isTTY },
   stderr: { write: (text) => void process.stderr.write(text), isTTY: process.stderr.isTTY },
   onTerminal: process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY,
@@ -22,7 +23,7 @@ const code = await main(process.argv.slice(2), process.env, {
   clock: systemClock,
   newId: randomUUID,
   random: Math.random,
+}).then((code) => {
+  // What is written to a pipe may be on its way still.
+  process.stdout.write('', () => process.exit(code))
 })
-
-// What is written to a pipe may be on its way still.
-process.stdout.write('', () => process.exit(code))

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { VERSION } from '../version.ts'
 import { parse } from './arguments.ts'
 import { writeJson, type Verb } from './io.ts'
 
@@ -11,11 +11,8 @@ export const verb: Verb = {
   help,
   async run(words, _env, io) {
     const { values } = parse(words, { json: { type: 'boolean', default: false } })
-    // The same place seen from src/cli and from dist/cli.
-    const manifest = await readFile(new URL('../../package.json', import.meta.url), 'utf8')
-    const { version } = JSON.parse(manifest) as { version: string }
-    if (values.json) writeJson(io.stdout, { version })
-    else io.stdout.write(`lockkeeper ${version}\n`)
+    if (values.json) writeJson(io.stdout, { version: VERSION })
+    else io.stdout.write(`lockkeeper ${VERSION}\n`)
     return 0
   },
 }

@@ -1,5 +1,6 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
-import { mkdirSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { randomUUID } from 'node:crypto'
 
@@ -8,8 +9,8 @@ const NODE = process.execPath
 
 /** The program as it is installed: compiled, from the sources as they are now. Below node_modules, so that it finds packages. */
 export class Binary {
-  readonly #folder = join(ROOT, 'node_modules/.cache/lockkeeper-test', randomUUID())
-  readonly #path = join(this.#folder, 'dist/bin.js')
+  #folder = join(ROOT, 'node_modules/.cache/lockkeeper-test', randomUUID())
+  #path = join(this.#folder, 'dist/bin.js')
   readonly #running = new Set<ChildProcess>()
 
   build(): this {
@@ -18,6 +19,16 @@ export class Binary {
     const tsc = join(ROOT, 'node_modules/typescript/bin/tsc')
     const built = spawnSync(NODE, [tsc, '-p', 'src', '--noCheck', '--outDir', join(this.#folder, 'dist')], { cwd: ROOT })
     if (built.status !== 0) throw new Error(`tsc: ${String(built.stdout)}`)
+    return this
+  }
+
+  /** Instead the bundle, with nothing beside it and no packages above it. */
+  bundle(): this {
+    const alone = mkdtempSync(join(tmpdir(), 'lockkeeper-bundle-'))
+    this.#folder = alone
+    this.#path = join(alone, 'lockkeeper.cjs')
+    const made = spawnSync(NODE, ['deploy/bundle.mjs', '--to', this.#path], { cwd: ROOT })
+    if (made.status !== 0) throw new Error(`bundle: ${String(made.stderr)}`)
     return this
   }
 
