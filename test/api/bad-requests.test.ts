@@ -28,6 +28,7 @@ const OPERATIONS: readonly [method: string, path: string, body?: object][] = [
   ['GET', '/v1/locks'],
   ['PUT', '/v1/locks', { shared: 's', reason: 'r' }],
   ['DELETE', '/v1/locks'],
+  ['POST', '/v1/requests', { allocation: 'a', reason: 'r' }],
   ['POST', '/v1/reports', { unavailable: { skip: 1 } }],
   ['GET', '/health/live'],
   ['GET', '/health/ready'],

@@ -2,8 +2,10 @@ import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { thenIt } from '../api/then.ts'
 import { problem, StubService } from '../shim/stub-service.ts'
+import { ReplicaUnderTest } from '../support/replica.ts'
 
 const SCRIPT = join(import.meta.dirname, '../../deploy/change-script.sh')
 const TOKEN = 'eyJhbGciOi.secret.jwt'
@@ -162,5 +164,31 @@ describe('without what it needs', () => {
     expect(ended.code).toBe(0)
     expect(ended.stderr).toContain(text)
     expect(stub.received).toEqual([])
+  })
+})
+
+describe('the script and the service', () => {
+  let replica: ReplicaUnderTest
+  let allocations: string[]
+  beforeAll(async () => {
+    replica = await ReplicaUnderTest.start()
+    allocations = await replica.job('web', { meta: { lockkeeper_wait_for_deployment: 'false' } })
+  })
+  afterAll(async () => {
+    await replica.close()
+    await thenIt.keepsTheContract(replica.seen)
+  })
+
+  it.each(PAIRS)('C3.14 run again while it waits it gets the same request: %s', async (_, shell, client) => {
+    await replica.ask('PUT', '/v1/locks', { body: { reason: 'it shall wait' } })
+    const own = env({ LOCKKEEPER_ADDR: replica.replica.address, NOMAD_ALLOC_ID: allocations[0] as string })
+    const runs = [await script(shell, pathWith(client), own), await script(shell, pathWith(client), own)]
+    const ids = runs.map(({ stdout }) => /"id":"([^"]+)"/.exec(stdout)?.[1])
+    expect(runs.map(({ code, stderr }) => [code, stderr])).toEqual(Array.from(runs, () => [0, '']))
+    expect(ids[0]).toBeDefined()
+    expect(ids[1]).toBe(ids[0])
+    expect((await replica.ask('GET', '/v1/requests')).body['requests']).toMatchObject([
+      { id: ids[0], tasks: ['app'], state: 'waiting' },
+    ])
   })
 })

@@ -22,44 +22,45 @@ export function requestRoutes(app: HttpApp, ports: ApiPorts): void {
     return seen
   }
 
-  app.route({
-    method: 'PUT',
-    url: '/v1/requests',
-    schema: {
-      operationId: 'putRequest',
-      summary: 'Have an allocation restarted, signalled or replaced, and go away',
-      description:
-        'It is stored, and acted on when its turn comes. All that is asked of one allocation and semaphore is one request: the ' +
-        'strongest action, all tasks, the newest change.',
-      tags,
-      security: WORKLOAD_OR_OPERATOR,
-      querystring: NoQuery,
-      body: ref(AskRequest),
-      response: {
-        200: ref(Satisfied),
-        202: ref(RequestView),
-        ...problems(
-          ...REFUSALS,
-          'unsupported_job',
-          'unknown_allocation',
-          'allocation_finished',
-          'conflict',
-          'state_unreadable',
-          'body_too_large',
-        ),
+  for (const method of ['PUT', 'POST'] as const)
+    app.route({
+      method,
+      url: '/v1/requests',
+      schema: {
+        operationId: method === 'PUT' ? 'putRequest' : 'postRequest',
+        summary: 'Have an allocation restarted, signalled or replaced, and go away',
+        description:
+          'It is stored, and acted on when its turn comes. All that is asked of one allocation and semaphore is one request: the ' +
+          'strongest action, all tasks, the newest change. POST is the same, for clients that know no PUT (the wget of busybox).',
+        tags,
+        security: WORKLOAD_OR_OPERATOR,
+        querystring: NoQuery,
+        body: ref(AskRequest),
+        response: {
+          200: ref(Satisfied),
+          202: ref(RequestView),
+          ...problems(
+            ...REFUSALS,
+            'unsupported_job',
+            'unknown_allocation',
+            'allocation_finished',
+            'conflict',
+            'state_unreadable',
+            'body_too_large',
+          ),
+        },
       },
-    },
-    handler: async (request, reply) => {
-      const { caller } = request
-      const asked = requestOf(request.body)
-      demandOwn(caller, asked.allocation)
-      const signal = calls.signalOf(reply.raw)
-      const allowed = (scope: Scope, unit: string) => permit(ports, caller, 'write', scope, unit, signal)
-      const answer = await keeper.requests.put(asked, signal, allowed)
-      if (answer.kind === 'satisfied') return reply.code(200).send({ satisfied: true })
-      return reply.code(202).send(requestView(answer.request))
-    },
-  })
+      handler: async (request, reply) => {
+        const { caller } = request
+        const asked = requestOf(request.body)
+        demandOwn(caller, asked.allocation)
+        const signal = calls.signalOf(reply.raw)
+        const allowed = (scope: Scope, unit: string) => permit(ports, caller, 'write', scope, unit, signal)
+        const answer = await keeper.requests.put(asked, signal, allowed)
+        if (answer.kind === 'satisfied') return reply.code(200).send({ satisfied: true })
+        return reply.code(202).send(requestView(answer.request))
+      },
+    })
 
   app.route({
     method: 'GET',
