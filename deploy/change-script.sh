@@ -2,13 +2,13 @@
 # Lockkeeper: for a template with change_mode = "script". Registers that this task wants to be restarted (signalled, replaced) and
 # returns at once; lockkeeper does it when its turn comes. Asked again meanwhile, it is the same request.
 #
-#   template {
-#     ...
-#     change_mode = "script"
-#     change_script {
-#       command = "/local/change-script.sh"       # or: command = "env", args = ["LOCKKEEPER_ACTION=signal", "/local/change-script.sh"]
-#     }
+#   change_mode = "script"
+#   change_script {
+#     command = "/bin/sh"
+#     args    = ["-c", "exec sh $NOMAD_TASK_DIR/change-script.sh"]
 #   }
+#
+# (deploy/examples/change-script.nomad.hcl is a whole job. To signal on this change alone: "LOCKKEEPER_ACTION=signal exec sh …".)
 #
 # Needs curl or wget, and from the environment (Nomad gives a script that of its task):
 #
