@@ -81,6 +81,19 @@ export function isSatisfied(
   })
 }
 
+/** What will not work as it looks (case C3.12). */
+export function warningsOf({ action, tasks }: Pick<Wanted, 'action' | 'tasks'>, group: GroupSpec): string[] {
+  if (action !== 'signal') return []
+  return meantTasks(tasks, group).flatMap(({ name, templates }) =>
+    templates
+      .filter(({ env }) => env)
+      .map(
+        ({ path }) =>
+          `template ${path} of task ${name} has env = true: its values reach the process by a restart, not by a signal`,
+      ),
+  )
+}
+
 /** Whether a task was restarted past where it stood: both must have moved, as the servers' view jumps (facts §4). */
 export function hasStartedSince(before: Baseline[string], now: TaskState | undefined): boolean {
   return now !== undefined && now.restarts > before.restarts && (now.startedAt ?? 0) > (before.startedAt ?? 0)

@@ -18,7 +18,7 @@ export interface Act {
 /** Of the lease's time that must be left when a call is sent, and that is left when its bound is over. */
 const SPARE_MS = 1_000
 const LEAST_BOUND_MS = 2_000
-const MOST_BOUND_MS = 8_000
+export const MOST_BOUND_MS = 8_000
 const DEFAULT_SIGNAL = 'SIGHUP'
 
 /** `unknown`: it may have happened, or may happen until the bound is over, which it is when this resolves. `not_running`: nothing

@@ -6,7 +6,7 @@ import { hasStartedSince, isSatisfied, meantTasks, NOT_STARTED } from '../core/r
 import { isGroupScope, type GroupScope, type Scope } from '../core/scope.ts'
 import { acted, takeBack, takeOver } from '../core/semaphore.ts'
 import type { Hold, State } from '../core/state.ts'
-import { actOn } from './act.ts'
+import { actOn, MOST_BOUND_MS } from './act.ts'
 import type { Commit } from './changes.ts'
 import type { Chores } from './chores.ts'
 import { groupOf, type JobLook } from './cluster-view.ts'
@@ -45,6 +45,8 @@ export class Errands {
   #movedAt = -Infinity
   #index = -1
   readonly #pauses = new Map<string, { until: number; ms: number }>()
+  /** By hold: a call was sent and not answered, and until this monotonic time it may be executed, or not be seen (protocol M2). */
+  readonly #unsure = new Map<string, number>()
 
   constructor(deps: ErrandDeps, scope: Scope, chores: Chores, semaphore: Here) {
     this.#deps = deps
@@ -81,6 +83,8 @@ export class Errands {
     if (index !== this.#index) this.#movedAt = this.#deps.clock.now()
     this.#index = index
     for (const path of this.#pauses.keys()) if (!this.#chores.queue.entries.has(path)) this.#pauses.delete(path)
+    const held = new Set(state.holds.map(({ id }) => id))
+    for (const id of this.#unsure.keys()) if (!held.has(id)) this.#unsure.delete(id)
     for (const hold of state.holds) {
       if (!this.#isOurs(hold)) continue
       this.#chores.run(`act ${hold.id} ${hold.lease.path}`, () => this.#run(hold, state, index))
@@ -113,8 +117,10 @@ export class Errands {
     // What its predecessor did at its last moment must be visible first (facts §4).
     if (hold.adopted > 0) await clock.sleep(LAG_MS, signal)
     let isConfirmed = false
-    for (let look = await this.#look(); ; look = await this.#look()) {
-      signal.throwIfAborted()
+    for (;;) {
+      const unsureMs = (this.#unsure.get(hold.id) ?? -Infinity) - clock.now()
+      if (unsureMs > 0) await clock.sleep(unsureMs, signal)
+      const look = await this.#look()
       const current = this.#semaphore.state()?.holds.find(({ id }) => id === hold.id)
       if (current === undefined || !this.#isOurs(current)) return
       const where = standing(hold, look)
@@ -129,52 +135,58 @@ export class Errands {
     }
   }
 
-  /** True: it is over for us. False: look again. */
+  /** True: it is over for us. False: look again. Only what is seen then tells whether an act without an answer has happened. */
   async #act(hold: Hold, look: JobLook, index: number, moved: readonly string[]): Promise<boolean> {
     const { actions, replica, clock, meter, signal } = this.#deps
     const request = await this.#request(hold, index)
     const unit = look.allocations.find(({ id }) => id === hold.unit) as Allocation
     const group = groupOf(look, this.#scope as GroupScope)?.group
     const isDone = request !== null && group !== undefined && isSatisfied(request.record, unit, group)
+    if (group === undefined) return false
     if (request === null || isDone) {
       if (request !== null) await this.#chores.end(request, 'done', 'it was started after what was asked for')
-      await this.#takeBack(hold, request === null ? 'its request was withdrawn' : 'it was started meanwhile', 0)
+      await this.#stop(hold, moved, request === null ? 'its request was withdrawn' : 'it was started meanwhile')
       return true
     }
     const { tasks, action, signal: name } = request.record
-    const meant = group === undefined ? [] : meantTasks(tasks, group).filter(({ name: task }) => !moved.includes(task))
+    const meant = meantTasks(tasks, group).filter(({ name: task }) => !moved.includes(task))
     const lease = replica.lease
     if (lease === null || lease.path !== hold.lease.path) return true
     if (hold.adopted === 0) meter.count('grants')
     const left = { tasks: tasks.filter((task) => !moved.includes(task)), running: meant.map((task) => task.name) }
     const what = { unit: hold.unit, action, ...left, signal: name }
+    const wasUnsure = this.#unsure.has(hold.id)
+    this.#unsure.set(hold.id, clock.now() + MOST_BOUND_MS + LAG_MS)
     const said = await actOn(actions, replica, lease, what, clock, signal)
+    if (said.kind === 'unknown') {
+      this.#unsure.set(hold.id, clock.now() + LAG_MS)
+      return false
+    }
+    if (!wasUnsure) this.#unsure.delete(hold.id)
     if (said.kind === 'refused') {
       const last = this.#pauses.get(request.path)?.ms ?? PAUSE_MS
-      await this.#takeBack(hold, said.why, Math.min(2 * last, MOST_PAUSE_MS))
-      return true
-    }
-    // Without an answer it may have happened, or happen yet: only what is seen then decides (protocol M2).
-    if (said.kind === 'unknown') await clock.sleep(LAG_MS, signal)
-    if (said.kind !== 'done') return false
-    await this.#acted(hold, { request: request.modifyIndex, tasks, action })
-    return true
+      await this.#stop(hold, moved, said.why, Math.min(2 * last, MOST_PAUSE_MS))
+    } else if (said.kind === 'done') await this.#acted(hold, { request: request.modifyIndex, tasks, action })
+    return said.kind === 'refused' || said.kind === 'done'
   }
 
   async #acted({ id, lease }: Hold, { request, tasks, action }: Pick<Hold, 'request' | 'tasks' | 'action'>): Promise<void> {
     await this.#semaphore.commit((state, policy, now) => acted(state, id, lease.path, { request, tasks, action }, policy, now))
   }
 
-  /** Only where nothing was done may a grant be taken back (protocol M3). What was done is observed, and the request stays. */
-  async #stop(hold: Hold, moved: readonly string[], why: string): Promise<void> {
-    if (moved.length === 0) await this.#takeBack(hold, why, PAUSE_MS)
+  /** Only where nothing was done may a grant be taken back (protocol M3). What was done, or may have been as far as can be seen, is
+   *  observed; the request stays. */
+  async #stop(hold: Hold, moved: readonly string[], why: string, pauseMs = PAUSE_MS): Promise<void> {
+    const { id, action, adopted } = hold
+    const unseen = action !== 'restart' && (adopted > 0 || this.#unsure.has(id))
+    if (moved.length === 0 && !unseen) await this.#takeBack(hold, why, pauseMs)
     else await this.#acted(hold, { ...hold, request: null, tasks: moved })
   }
 
   async #takeBack(hold: Hold, why: string, pauseMs: number): Promise<void> {
     const { clock, meter, paths } = this.#deps
     const path = paths.managedRequest(this.#scope, hold.unit)
-    if (pauseMs > 0) this.#pauses.set(path, { until: clock.now() + pauseMs, ms: pauseMs })
+    this.#pauses.set(path, { until: clock.now() + pauseMs, ms: pauseMs })
     meter.count('grants_taken_back')
     await this.#semaphore.commit((state, _, now) => takeBack(state, hold.id, hold.lease.path, why, now))
   }

@@ -1,7 +1,7 @@
 // Managed requests: asked for here, stored as variables, granted and acted on by whichever replica comes to it (design §4).
 import type { Wait } from '../core/admission.ts'
 import { Problem } from '../core/errors.ts'
-import { baselineNow, isSatisfied, merge, type ManagedAction, type Wanted } from '../core/request.ts'
+import { baselineNow, isSatisfied, merge, warningsOf, type ManagedAction, type Wanted } from '../core/request.ts'
 import { contains, type Level, type Scope } from '../core/scope.ts'
 import type { Hold } from '../core/state.ts'
 import type { Paths } from './paths.ts'
@@ -29,7 +29,9 @@ export interface RequestInput {
   readonly watched?: boolean
 }
 
-export type RequestAnswer = { readonly kind: 'satisfied' } | { readonly kind: 'stored'; readonly request: RequestSeen }
+export type RequestAnswer =
+  | { readonly kind: 'satisfied' }
+  | { readonly kind: 'stored'; readonly request: RequestSeen; readonly warnings: readonly string[] }
 
 /** A request as somebody may follow it. */
 export interface RequestSeen {
@@ -81,7 +83,7 @@ export class Requests {
     if (isSatisfied(asked, meant.allocation, meant.group)) return { kind: 'satisfied' }
     const entry = await this.#store(asked, meant, signal)
     semaphore.chores.put(entry)
-    return { kind: 'stored', request: this.#waiting(entry, semaphore) }
+    return { kind: 'stored', request: this.#waiting(entry, semaphore), warnings: warningsOf(entry.record, meant.group) }
   }
 
   /** As it is now; with `waitMs`, as soon as it is not as it was any more. */

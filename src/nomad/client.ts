@@ -22,7 +22,7 @@ export interface Call {
   readonly blocking?: Blocking | undefined
   /** A larger answer is not read to its end: NomadFault `too_large`. */
   readonly maxBytes?: number
-  /** Where another bound than the client's is meant. */
+  /** Of all that is tried for this call; nothing of it is sent after that. */
   readonly boundMs?: number
   /** Somebody else's token, for this call only. It is never read again. */
   readonly token?: string | undefined
@@ -80,11 +80,12 @@ export function createNomadClient(options: ClientOptions): NomadClient {
 
   async function call(call: Call, signal?: AbortSignal): Promise<Answer> {
     let renewed = false
+    const endsAt = call.boundMs === undefined ? Infinity : clock.now() + call.boundMs
     for (let count = 1; ; count++) {
       signal?.throwIfAborted()
       const token = call.token ?? (await tokens.current())
       const at = current
-      const ended = await exchange(call, at, token, signal)
+      const ended = await exchange(call, at, token, Math.min(boundOf(call), Math.max(1, endsAt - clock.now())), signal)
       if (!('fault' in ended)) return ended
       const { fault, outcome, move, harmless } = ended
       if (move && current === at && addresses.length > 1) {
@@ -93,11 +94,12 @@ export function createNomadClient(options: ClientOptions): NomadClient {
       }
       if (outcome === 'denied' && call.token === undefined && !renewed) {
         renewed = true
-        if ((await tokens.another(token)) !== null) continue
+        if ((await tokens.another(token)) !== null && clock.now() < endsAt) continue
       }
       if (!harmless || count >= tries) throw fault
       // A whole round of addresses has failed: only then is waiting worth more than trying the next.
       if (count % addresses.length === 0) await clock.sleep(backoff(count / addresses.length), signal)
+      if (clock.now() >= endsAt) throw fault
     }
   }
 
@@ -105,14 +107,20 @@ export function createNomadClient(options: ClientOptions): NomadClient {
     return Math.min(BACKOFF_MS.most, BACKOFF_MS.first * 2 ** (round - 1)) * (0.5 + random() / 2)
   }
 
-  async function exchange(call: Call, at: number, token: string | null, signal?: AbortSignal): Promise<Answer | Failure> {
+  async function exchange(
+    call: Call,
+    at: number,
+    token: string | null,
+    boundMs: number,
+    signal?: AbortSignal,
+  ): Promise<Answer | Failure> {
     const { method, what } = call
     const started = clock.now()
     const observed = (outcome: Outcome) => observe?.(method, what, outcome, clock.now() - started)
     let bound: AbortSignal | undefined
     let ended: Answer | Failure
     try {
-      const reply = await clock.within(boundOf(call), signal, (within) => {
+      const reply = await clock.within(boundMs, signal, (within) => {
         bound = within
         return send(outgoing(call, addresses[at] as string, token, within))
       })
@@ -122,7 +130,7 @@ export function createNomadClient(options: ClientOptions): NomadClient {
         observed('aborted')
         throw signal.reason
       }
-      ended = failed(call, error, bound?.aborted === true, token)
+      ended = failed(call, error, bound?.aborted === true ? boundMs : null, token)
     }
     observed('fault' in ended ? ended.outcome : 'answered')
     return ended
@@ -169,9 +177,9 @@ export function createNomadClient(options: ClientOptions): NomadClient {
     return failure(call, verdict, said, verdict, status >= 500 ? 'unknown' : 'not_done')
   }
 
-  function failed(call: Call, error: unknown, outOfTime: boolean, token: string | null): Failure {
+  function failed(call: Call, error: unknown, boundMs: number | null, token: string | null): Failure {
     const { what } = call
-    if (outOfTime) return failure(call, 'timeout', `${what}: no answer from Nomad within ${boundOf(call)} ms`, 'unavailable')
+    if (boundMs !== null) return failure(call, 'timeout', `${what}: no answer from Nomad within ${boundMs} ms`, 'unavailable')
     const known = error instanceof SendFault ? error.what : 'unknown'
     if (known === 'too_large') return failure(call, 'rejected', `${what}: Nomad's answer is too large`, 'too_large')
     const said = sentence(error instanceof Error ? error.message : 'no reply', secretsOf(call, token))

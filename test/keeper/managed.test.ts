@@ -180,6 +180,23 @@ describe('a managed request', () => {
 })
 
 describe('an act', () => {
+  it('M2: without an answer is not decided on while it may still be executed, though Nomad cannot be seen', async () => {
+    world.nomad.faults.next((r) => isRestart(r.method, r.path), { kind: 'drop-answer' })
+    world.before(isRestart, async () => {
+      for (let n = 0; n < 3; n++)
+        world.nomad.faults.next((r) => r.path.includes('/allocations?'), {
+          kind: 'answer',
+          status: 500,
+          body: 'No cluster leader',
+        })
+      await lock(world.variables, keeper.paths, { level: {}, reason: 'freeze', by: 'ann', until: null }, here())
+    })
+    const { id } = await stored(0)
+    await ended(id)
+    expect(await kinds()).toEqual(['granted', 'released', 'healthy'])
+    expect(restarts()).toEqual([ids[0]])
+  })
+
   it('M2: whose answer is lost is seen to have happened, and not repeated', async () => {
     world.nomad.faults.next((r) => isRestart(r.method, r.path), { kind: 'drop-answer' })
     const { id } = await stored(0)

@@ -54,6 +54,20 @@ describe('where a call goes', () => {
 })
 
 describe('what is repeated', () => {
+  it('M1: of a call with a bound nothing is sent after it, however often it is tried', async () => {
+    const { client, clock, requests } = scripted([refused, refused, refused, OK])
+    const work = ended(client.call({ ...WRITE, boundMs: 120 }))
+    await clock.advance(5_000)
+    expect(await work).toMatchObject({ error: fault('unavailable', false) })
+    expect(requests.length).toBeLessThan(4)
+    const other = scripted([silent])
+    const late = ended(other.client.call({ ...WRITE, boundMs: 8_000 }))
+    await other.clock.advance(7_999)
+    expect(other.clock.pending).toBeGreaterThan(0)
+    await other.clock.advance(1)
+    expect(await late).toMatchObject({ error: fault('unavailable', true, /within 8000 ms/) })
+  })
+
   it('a read is tried again with a growing pause, four times in all', async () => {
     const { client, clock, requests } = scripted([NO_LEADER, broken, NO_LEADER, NO_LEADER])
     const work = ended(client.call(READ))

@@ -58,7 +58,8 @@ export function requestRoutes(app: HttpApp, ports: ApiPorts): void {
         const allowed = (scope: Scope, unit: string) => permit(ports, caller, 'write', scope, unit, signal)
         const answer = await keeper.requests.put(asked, signal, allowed)
         if (answer.kind === 'satisfied') return reply.code(200).send({ satisfied: true })
-        return reply.code(202).send(requestView(answer.request))
+        const { request: seen, warnings } = answer
+        return reply.code(202).send({ ...requestView(seen), ...(warnings.length === 0 ? {} : { warnings: [...warnings] }) })
       },
     })
 

@@ -56,6 +56,7 @@ export const RequestView = Type.Object(
     position: orNull(Type.Integer({ minimum: 1, description: 'Its place in the queue, from 1; null: it does not wait' })),
     waiting_for: orNull(ref(WaitingFor)),
     detail: said('Why it is as it is'),
+    warnings: optional(Type.Array(said('A sentence'), { description: 'When it was asked for: what will not work as it looks' })),
   },
   { $id: 'Request' },
 )
