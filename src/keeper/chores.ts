@@ -58,10 +58,12 @@ export class Chores {
   }
 
   /** The requests of its holds are granted, as a state at `index` shows: they wait no more, although an older list has them. One
-   *  that was taken back has its place again, until a newer list tells. */
+   *  whose hold ended otherwise than by its actor's release (taken back, say, or by force before its asker was told) has its place
+   *  again, until a newer list tells. */
   consume({ holds, transitions }: State, index: number): void {
     for (const [token, { entry, at }] of this.#consumed) {
-      const isBack = transitions.some((one) => one.kind === 'taken_back' && one.token === token)
+      const isReleased = transitions.some((one) => one.kind === 'released' && one.token === token)
+      const isBack = !isReleased && holds.every((hold) => hold.token !== token)
       if (isBack && this.#queue.index === at) putEntry(this.#queue, entry)
       if (isBack || this.#queue.index > at) this.#consumed.delete(token)
     }

@@ -77,13 +77,16 @@ export class HandOut {
     return await clock.within(CONFIRM_MS, signal, async (bounded) => {
       const committedAt = clock.now()
       const locked = await locks.shutsAt(index, this.#scope, bounded)
-      if (locked !== null || !isGroupScope(this.#scope)) return locked
-      const look = await cluster.look(this.#scope, committedAt)
-      this.#semaphore.seeLook(look)
-      const group = groupOf(look, this.#scope)
+      if (locked !== null) return locked
+      const look = isGroupScope(this.#scope) ? await cluster.look(this.#scope, committedAt) : null
       // What is known of the state may just be read anew; then it is at least what was committed.
       const state = this.#semaphore.stored()?.state ?? committed
-      if (group === null || 'unreadable' in state) return 'the group cannot be seen any more'
+      if ('unreadable' in state) return state.unreadable
+      if (!state.holds.some(({ id }) => id === hold.id)) return 'it ended before its asker was told'
+      if (look === null || !isGroupScope(this.#scope)) return null
+      this.#semaphore.seeLook(look)
+      const group = groupOf(look, this.#scope)
+      if (group === null) return 'the group cannot be seen any more'
       return overBudget(state, hold.id, group.view, group.resolved.policy)
     })
   }

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { lock, unlock } from '../../src/keeper/operate.ts'
+import { lock, readSemaphores, releaseByForce, unlock } from '../../src/keeper/operate.ts'
+import type { Keeper } from '../../src/keeper/keeper.ts'
 import { World } from '../support/world.ts'
 
 let world: World
@@ -10,7 +11,26 @@ const here = () => new AbortController().signal
 const ask = (unit: string) => ({ shared: 'docker', unit, key: `key of ${unit}`, reason: 'upgrade' })
 const isLockList = (method: string, path: string) => method === 'GET' && path.includes('prefix=lockkeeper%2Flocks')
 
-it('a waiter whose grant was taken back keeps its place: nobody at another replica goes before it', async () => {
+/** Shut between the commit of the next grant and its answer, and open again at once. */
+async function shutAndOpen({ paths }: Keeper): Promise<void> {
+  await lock(world.variables, paths, { level: {}, reason: 'freeze', by: 'ann', until: null }, here())
+  world.before(
+    (method, path) => method === 'PUT' && path.includes('/semaphores/'),
+    () => unlock(world.variables, paths, {}, here()),
+  )
+}
+
+/** An operator ends the hold that was just committed. */
+async function endByForce({ paths }: Keeper): Promise<void> {
+  const [stored] = await readSemaphores(world.variables, paths, {}, 0, here())
+  const held = stored === undefined || 'unreadable' in stored.state ? [] : stored.state.holds
+  for (const { id } of held) await releaseByForce(world.variables, paths, id, 'it hangs', () => world.clock.wall(), here())
+}
+
+it.each([
+  ['was taken back', shutAndOpen],
+  ['was ended by force', endByForce],
+] as const)('a waiter whose grant %s before it was told keeps its place, also at another replica', async (_, undo) => {
   const keeper = await world.replica()
   const other = await world.replica()
   const first = await world.granted(keeper, ask('a'))
@@ -25,14 +45,7 @@ it('a waiter whose grant was taken back keeps its place: nobody at another repli
   await world.clock.advance(3_000)
   await world.soon(keeper.renew(first.hold.id, first.lease, here()))
   await world.clock.advance(3_000)
-  // Shut between the commit of the next grant and its answer, and open again at once.
-  world.before(isLockList, async () => {
-    await lock(world.variables, keeper.paths, { level: {}, reason: 'freeze', by: 'ann', until: null }, here())
-    world.before(
-      (method, path) => method === 'PUT' && path.includes('/semaphores/'),
-      () => unlock(world.variables, keeper.paths, {}, here()),
-    )
-  })
+  world.before(isLockList, () => undo(keeper))
   await world.soon(keeper.release(first.hold.id, first.lease, 'done', here()))
   await world.soon(Promise.all(all))
   expect(order).toEqual(['b', 'c'])

@@ -152,8 +152,7 @@ export class Nemesis {
         return this.#mendAfter(chance.skewed(1_000, 30_000), () => (this.#cluster.stale.probability = 0.02))
       case 'node down':
         nomad.node(node).down()
-        // A machine takes its time to boot: what ran there is lost by then.
-        return this.#mendAfter(chance.skewed(1_000, 120_000), () => timeline.after(2_000, () => nomad.node(node).up()))
+        return this.#mendAfter(chance.skewed(1_000, 120_000), () => void this.#boot(node))
       case 'node silent': {
         const ms = chance.skewed(500, 120_000)
         nomad.node(node).silence(chance.pick(['refuses', 'hangs']))
@@ -205,6 +204,15 @@ export class Nemesis {
     this.#trace(`   ${host.name} for ${Math.round(ms)} ms`)
     host.pause()
     this.#mendAfter(ms, () => host.resume())
+  }
+
+  /** A machine takes its time to boot: what ran there is lost by then, also when the servers had no leader for a while. */
+  async #boot(node: string): Promise<void> {
+    const there = (await this.#cluster.truth.allocations(JOB)).some(
+      ({ nodeName, desired, client }) => nodeName === node && desired === 'run' && client === 'running',
+    )
+    if (there) this.#cluster.timeline.after(2_000, () => void this.#boot(node))
+    else this.#cluster.nomad.node(node).up()
   }
 
   async #withAllocation(act: (id: string) => unknown): Promise<void> {
