@@ -1,7 +1,20 @@
 // The proof that the checks bite: with each of these deliberate faults the simulation finds the promise that it breaks.
 import { describe, expect, it } from 'vitest'
 import { simulate, type SimulationOptions } from './simulation.ts'
-import { answers, frozen, hidden, holds, losesSight, ONE_LOCK_ID, shuffled, states, writes } from './tampering.ts'
+import {
+  acquires,
+  answers,
+  forgotten,
+  frozen,
+  hidden,
+  holds,
+  losesSight,
+  ONE_LOCK_ID,
+  onlySeemsRenewed,
+  shuffled,
+  states,
+  writes,
+} from './tampering.ts'
 
 type Row = readonly [invariant: string, fault: string, options: () => Partial<SimulationOptions>]
 
@@ -17,15 +30,20 @@ const generous = (job: JobAnswer) => ({
   })),
 })
 const tight = { maxParallel: 1, maxUnavailable: 1 }
+/** Few ask, and nothing else goes wrong. */
+const calm = { steps: 200, everyMs: Infinity, peaceMs: 60_000, scenery: { shims: 2 } }
+const unrenewed = (thinkMs: number): Partial<SimulationOptions> => ({
+  everyMs: Infinity,
+  scenery: { leaseTtlMs: 10_000, shared: 1, shims: 8 },
+  plan: { course: 'acts', thinkMs },
+  tamper: onlySeemsRenewed(),
+})
+const wide = { maxParallel: 3, maxUnavailable: 3 }
 
 const ROWS: readonly Row[] = [
   ['max_parallel', 'a replica reads another policy', () => ({ knobs: tight, tamper: answers(/^\/v1\/job\/web\?/, generous) })],
   ['tokens rise', 'tokens begin anew', () => ({ tamper: holds(() => ({ token: 1 })) })],
-  [
-    'slots unique',
-    'every hold gets the first slot',
-    () => ({ knobs: { maxParallel: 3, maxUnavailable: 3 }, tamper: holds(() => ({ slot: 0 })) }),
-  ],
+  ['slots unique', 'every hold gets the first slot', () => ({ knobs: wide, tamper: holds(() => ({ slot: 0 })) })],
   [
     'operator locks',
     'no list shows an operator lock',
@@ -68,7 +86,79 @@ const ROWS: readonly Row[] = [
     'released is over',
     () => ({ tamper: states(({ holds: all }) => ({ holds: all.filter(({ phase }) => phase === 'acting') })) }),
   ],
+  [
+    'a hold ends with a reason',
+    'nothing is written down of what was done',
+    () => ({ tamper: states(({ holds: all }) => ({ holds: all.filter(({ phase }) => phase === 'acting'), transitions: [] })) }),
+  ],
+  ['ended by force', 'a release looks like that of an operator', () => ({ tamper: forgotten('forced_release') })],
+  ['taken back before told', 'a grant is taken back although it was told', () => ({ tamper: forgotten('taken_back') })],
+  [
+    'a failure is remembered',
+    'failures are not stored',
+    () => ({
+      scenery: { checks: true, healthyAfterMs: 40_000, healthyDeadline: 20 },
+      tamper: states(() => ({ failures: [] })),
+    }),
+  ],
+  ['one hold a unit', 'all holds are of one unit', () => ({ knobs: wide, tamper: holds(() => ({ unit: 'one' })) })],
+  [
+    'a hold stays what it is',
+    'a hold changes when it is released',
+    () => ({ tamper: holds(({ phase }) => (phase === 'observing' ? { reason: 'another' } : {})) }),
+  ],
+  [
+    'told when committed',
+    'another hold is stored than the one granted',
+    () => ({ tamper: holds(({ id }) => ({ id: `${id}x` })) }),
+  ],
+  [
+    'one asker',
+    'all processes of a unit show the same key',
+    () => ({
+      scenery: { allocations: 2, shims: 8 },
+      plan: { course: 'dies early', thinkMs: 5_000 },
+      tamper: { ask: (input) => ({ ...input, key: input.allocation ?? input.unit ?? '' }) },
+    }),
+  ],
+  [
+    'renew, then act',
+    'somebody else than the service answers renewals',
+    () => ({
+      tamper: { instead: ({ path }) => (path.endsWith('/renew') ? { status: 200, body: {}, retryAfterMs: null } : null) },
+    }),
+  ],
+  ['act under a hold', 'a renewal renews nothing', () => unrenewed(9_800)],
+  ['one at a time', 'a renewal renews nothing, and the act is long', () => unrenewed(1)],
+  [
+    'no fault of ours',
+    'a replica fails at an ask',
+    () => ({
+      tamper: {
+        ask() {
+          throw new TypeError('a fault')
+        },
+      },
+    }),
+  ],
   ['lock IDs used once', 'all leases have one lock ID', () => ({ tamper: ONE_LOCK_ID })],
+  [
+    'lease path used once',
+    'all leases have one path',
+    () => ({ tamper: acquires((request) => ({ ...request, path: '/v1/var/lockkeeper/leases/one?lock-acquire' })) }),
+  ],
+  [
+    'a lease sees no plain set',
+    'a lease is put, not acquired',
+    () => ({ tamper: acquires((request) => ({ ...request, path: request.path.replace('lock-acquire', 'cas=0') })) }),
+  ],
+  [
+    'only leases are locked',
+    'a semaphore is locked',
+    () => ({
+      tamper: writes('semaphores', (request) => ({ ...request, path: request.path.replace(/cas=\d+/, 'lock-acquire') })),
+    }),
+  ],
   [
     'no Lock in a plain set',
     'a state is written with a lock',
@@ -87,8 +177,12 @@ const ROWS: readonly Row[] = [
   [
     'nobody is lost',
     'no grant is ever committed',
-    () => ({ tamper: writes('semaphores', (request) => ({ ...request, path: request.path.replace(/cas=\d+/, 'cas=999999') })) }),
+    () => ({
+      ...calm,
+      tamper: writes('semaphores', (request) => ({ ...request, path: request.path.replace(/cas=\d+/, 'cas=999999') })),
+    }),
   ],
+  ['nobody is lost', 'no state fits into a variable', () => ({ ...calm, tamper: states(() => ({ more: 'x'.repeat(70_000) })) })],
   [
     'first come, first served',
     'the queue is seen in another order',

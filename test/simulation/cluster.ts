@@ -129,6 +129,7 @@ export class Cluster {
       this.network,
       this.#chance.fork(),
       (hold, sentAt) => renewed.set(hold, sentAt),
+      this.#link.tamper,
     )
     const chance = this.#chance.fork()
     let act: Act | null = null

@@ -76,8 +76,6 @@ export class Ledger {
   readonly locks: OperatorLockStory[] = []
   /** Index of the commit that gave a hold this lease. */
   readonly leaseGiven = new Map<string, number>()
-  /** Lease variables by path: the index of their acquire. */
-  readonly leases = new Map<string, number>()
   /** Holds that an operator ended, or may be ending, by force; scopes in which one says resume. */
   readonly forced = new Set<string>()
   readonly resumed = new Set<string>()
@@ -101,12 +99,6 @@ export class Ledger {
     if (kind !== 'put') return
     const level = levelOf(items) ?? {}
     this.locks.push({ path, index, shuts: (scope) => contains(level, scope), removed: null })
-  }
-
-  noteLease({ kind, path, index }: Committed): void {
-    if (kind !== 'acquire') return
-    if (this.leases.has(path)) throw new Violation('lease path used once', `${path} was acquired again`)
-    this.leases.set(path, index)
   }
 
   /** The lock that shut the scope when `index` was committed, and still does. */

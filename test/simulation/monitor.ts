@@ -98,7 +98,7 @@ export class Monitor {
     const now = this.#deps.now()
     for (const [other, inside] of this.#inside) {
       if (inside.scope === scope && inside.until > now && !this.ledger.forced.has(inside.hold) && inside.hold !== hold)
-        throw new Violation('max_parallel', `${shim} and ${other} act at the same time in ${scope}`)
+        throw new Violation('one at a time', `${shim} and ${other} act at the same time in ${scope}`)
     }
     this.#inside.set(shim, { scope, until: now + leftMs, hold })
   }
@@ -107,7 +107,6 @@ export class Monitor {
     const { path } = committed
     this.ledger.commits++
     if (path.includes('/requests/')) this.#deps.trace(`${committed.by.name} ${committed.kind} ${path}@${committed.index}`)
-    if (path.startsWith('lockkeeper/leases/')) return this.ledger.noteLease(committed)
     if (path.startsWith('lockkeeper/requests/')) return this.ledger.noteRequest(committed)
     if (path.startsWith('lockkeeper/locks')) return this.ledger.noteLock(committed)
     if (!path.startsWith('lockkeeper/semaphores/')) return

@@ -1,3 +1,5 @@
+import type { ServiceAnswer, ServiceCall } from '../../src/shim/client.ts'
+import type { AskInput } from '../../src/keeper/keeper.ts'
 import type { Answer, Request } from '../../src/devnomad/devnomad.ts'
 import { createActions } from '../../src/nomad/actions.ts'
 import { createCluster } from '../../src/nomad/cluster.ts'
@@ -12,8 +14,13 @@ import type { Timeline } from './timeline.ts'
 
 /** Deliberate faults, for the proof that the checks bite: what is sent and what is answered, changed on the way. */
 export interface Tamper {
+  /** What a replica sends to Nomad. */
   request?(request: Request): Request
   answer?(request: Request, answer: Answer): Answer
+  /** What a shim asks a replica for, as the replica understands it. */
+  ask?(input: AskInput): AskInput
+  /** Answers a shim in the place of every replica; null: it does not. */
+  instead?(call: ServiceCall): ServiceAnswer | null
 }
 
 export interface LinkDeps {

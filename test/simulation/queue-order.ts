@@ -13,15 +13,14 @@ const KNOWN_MS = 2_000
 export function checkOrder(ledger: Ledger, policies: Policies, { before, after, granted, committed, path }: Step): void {
   const { scope } = after.state
   const folder = `${path.replace('/semaphores/', '/requests/')}/`
-  const waiting = [...ledger.requests.values()].filter(
-    (request) =>
-      request.path.startsWith(folder) && isOf(request, folder) && ledger.givenUp.get(request.path) !== request.modifyIndex,
-  )
+  const stored = [...ledger.requests.values()].filter((request) => request.path.startsWith(folder) && isOf(request, folder))
+  const waiting = stored.filter((request) => ledger.givenUp.get(request.path) !== request.modifyIndex)
   const holds = [...(before?.state.holds ?? []), ...after.state.holds]
   for (const hold of granted) {
     // Who is down goes first, who has failed passes, and a place that is used already costs nothing more.
-    // Also one that an earlier request has taken in advance, of the allocation that it replaced, say.
-    const earlier = waiting.filter(({ createIndex, record }) => createIndex < (hold.request ?? 0) && record.unit !== hold.unit)
+    // Also one that an earlier request has taken in advance, of the allocation that it replaced, say; it does as long as it is
+    // stored, although its removal may be on the way, or lost.
+    const earlier = stored.filter(({ createIndex, record }) => createIndex < (hold.request ?? 0) && record.unit !== hold.unit)
     const used = [...(before?.state.failures ?? []), ...(before?.state.holds ?? []), ...earlier.map(({ record }) => record)]
     if (!hold.wasUp || used.some(({ place }) => place === hold.place)) continue
     const own = waiting.find(({ record }) => record.unit === hold.unit)

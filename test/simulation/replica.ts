@@ -7,7 +7,7 @@ import type { Log, NewId } from '../../src/keeper/ports.ts'
 import { formatDuration, parseDuration } from '../../src/core/duration.ts'
 import type { ServiceAnswer, ServiceCall } from '../../src/shim/client.ts'
 import { Host } from './host.ts'
-import { linkToNomad, type LinkDeps } from './nomad-link.ts'
+import { linkToNomad, type LinkDeps, type Tamper } from './nomad-link.ts'
 
 /** A grant that leaves a replica. */
 export interface Told {
@@ -32,11 +32,13 @@ export class SimulatedReplica {
   readonly host: Host
   readonly keeper: Keeper
   readonly #told: (told: Told) => void
+  readonly #tamper: Tamper
   readonly #fault: (text: string) => void
 
   constructor(name: string, deps: ReplicaDeps) {
     this.host = new Host(name, deps.timeline, deps.woken)
     this.#told = deps.told
+    this.#tamper = deps.tamper
     this.#fault = deps.fault
     const { variables, cluster, actions } = linkToNomad(this.host, deps)
     const { newId, log, leaseTtlMs } = deps
@@ -71,7 +73,7 @@ export class SimulatedReplica {
 
   async #ask(path: string, input: AskInput, closed: AbortSignal): Promise<ServiceAnswer> {
     const waitMs = parseDuration(decodeURIComponent(path.slice(path.indexOf('wait=') + 5))) ?? 0
-    const answer = await this.keeper.acquire(input, waitMs, closed)
+    const answer = await this.keeper.acquire(this.#tamper.ask?.(input) ?? input, waitMs, closed)
     if (answer.kind === 'satisfied') throw new Error('no shim here asks with a time')
     if (answer.kind === 'waiting') {
       const { wait, position, waiting } = answer

@@ -25,6 +25,8 @@ export interface Scenery {
   /** Names of components that shims ask for; undefined: the group as a whole. */
   readonly components: readonly (string | undefined)[]
   readonly priorities: boolean
+  /** Which part of the shims ask for the shared semaphore. */
+  readonly shared: number
   /** How many shims there are at a time. */
   readonly shims: number
 }
@@ -55,6 +57,7 @@ export function sceneryOf(chance: Chance): Scenery {
     staggerMs: chance.pick([0, 0, 0, 3_000]),
     components: chance.pick([[undefined], [undefined], [undefined], ['tls', 'config']]),
     priorities: chance.happens(0.3),
+    shared: 0.2,
     shims: chance.whole(2, 8),
   }
 }

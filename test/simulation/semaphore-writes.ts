@@ -6,7 +6,6 @@ import type { Committed } from './tap.ts'
 
 /** A grant is decided on a look at the job that is at most so old when it is sent. */
 const LOOK_MS = 1_500
-const MAX_VARIABLE_BYTES = 65_536
 
 export interface Step {
   readonly path: string
@@ -30,7 +29,6 @@ export function noteSemaphore(ledger: Ledger, policies: Policies, committed: Com
   const after: Semaphore = { scope: state.scope, index, state }
   ledger.semaphores.set(path, after)
   const step = { path, before, after, committed, ...changesOf(before?.state, state) }
-  checkSize(path, items)
   checkSlots(path, state)
   checkTokens(ledger, step)
   checkAmount(policies, step)
@@ -53,11 +51,6 @@ function changesOf(before: State | undefined, after: State) {
       return { hold, how: how.kind }
     })
   return { transitions, granted, ended }
-}
-
-function checkSize(path: string, items: Committed['items']): void {
-  const bytes = Object.entries(items).reduce((sum, [key, value]) => sum + Buffer.byteLength(key) + Buffer.byteLength(value), 0)
-  if (bytes >= MAX_VARIABLE_BYTES) throw new Violation('state under 64 KiB', `${path} has ${bytes} bytes`)
 }
 
 function checkSlots(path: string, { holds }: State): void {

@@ -4,6 +4,7 @@ import type { ServiceClient } from '../../src/shim/client.ts'
 import type { Chance } from './chance.ts'
 import type { Host } from './host.ts'
 import type { Network } from './network.ts'
+import type { Tamper } from './nomad-link.ts'
 import type { SimulatedReplica } from './replica.ts'
 
 /** What a replica answers when another one may do better. */
@@ -17,10 +18,13 @@ export function linkToService(
   network: Network,
   chance: Chance,
   renewed: (hold: string, sentAt: number) => void,
+  tamper: Tamper,
 ): ServiceClient {
   let current = chance.whole(0, 7)
   return {
     async call(call, signal) {
+      const forged = tamper.instead?.(call)
+      if (forged != null) return forged
       const all = replicas()
       const first = current
       let said: Problem | null = null

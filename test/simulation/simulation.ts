@@ -17,6 +17,8 @@ export interface SimulationOptions {
   readonly plan?: Partial<Plan>
   /** Every misfortune comes after about so long; Infinity: none. */
   readonly everyMs?: number
+  /** So long after the last misfortune everybody must have been served. */
+  readonly peaceMs?: number
 }
 
 export interface Outcome {
@@ -31,8 +33,7 @@ export interface Outcome {
 }
 
 const TRACE_LINES = 4_000
-/** So long after the last misfortune everybody must have been served. */
-const QUIET_MS = 20 * 60_000
+const PEACE_MS = 20 * 60_000
 
 /** One cluster from its beginning to its end: misfortunes for so many steps, then peace until everybody is served. */
 export async function simulate(options: SimulationOptions): Promise<Outcome> {
@@ -56,7 +57,7 @@ export async function simulate(options: SimulationOptions): Promise<Outcome> {
   nemesis.end()
   crowd.end()
   say(`${(cluster.timeline.now() / 1_000).toFixed(3)} -- peace`)
-  const served = await until(cluster, QUIET_MS, () => crowd.isServed && isEmpty(cluster))
+  const served = await until(cluster, options.peaceMs ?? PEACE_MS, () => crowd.isServed && isEmpty(cluster))
   if (!served && cluster.monitor.violation === null) cluster.monitor.fail('nobody is lost', crowd.lost(cluster))
   cluster.close()
   return {
@@ -142,9 +143,9 @@ class Crowd {
 
   #wish(units: readonly string[]): Wish | null {
     const chance = this.#chance
-    const { components, priorities } = this.#cluster.scenery
+    const { components, priorities, shared } = this.#cluster.scenery
     const reason = 'rotated'
-    if (chance.happens(0.2)) return { shared: 'docker', unit: `host-${chance.whole(1, 4)}`, reason }
+    if (chance.happens(shared)) return { shared: 'docker', unit: `host-${chance.whole(1, 4)}`, reason }
     if (units.length === 0) return null
     const component = chance.pick(components)
     return {

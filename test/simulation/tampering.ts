@@ -1,6 +1,6 @@
 // Deliberate faults, for the proof that the checks bite: each breaks one promise of the product from outside.
 import type { Answer, Request } from '../../src/devnomad/devnomad.ts'
-import type { Hold, State } from '../../src/core/state.ts'
+import type { Hold, State, TransitionKind } from '../../src/core/state.ts'
 import type { Tamper } from './nomad-link.ts'
 
 type Json = Record<string, unknown>
@@ -81,11 +81,33 @@ export function shuffled(): Tamper {
   return answers<Created | Created[]>(/^\/v1\/var/, (found) => (Array.isArray(found) ? found.map(other) : other(found)))
 }
 
+/** Every acquire of a lease. */
+export const acquires = (change: (request: Request) => Request): Tamper => ({
+  request: (request) => (request.path.includes('lock-acquire') ? change(request) : request),
+})
+
 /** All lock IDs are one. */
-export const ONE_LOCK_ID: Tamper = {
-  request(request) {
-    if (!request.path.includes('lock-acquire')) return request
-    const body = JSON.parse(request.body as string) as { Lock: Json }
-    return { ...request, body: JSON.stringify({ ...body, Lock: { ...body.Lock, ID: '11111111-1111-4111-8111-111111111111' } }) }
-  },
+export const ONE_LOCK_ID: Tamper = acquires((request) => {
+  const body = JSON.parse(request.body as string) as { Lock: Json }
+  return { ...request, body: JSON.stringify({ ...body, Lock: { ...body.Lock, ID: '11111111-1111-4111-8111-111111111111' } }) }
+})
+
+/** A hold is over when it is released, and that is called by another name. */
+export const forgotten = (name: TransitionKind): Tamper =>
+  states(({ holds: all, transitions }) => ({
+    holds: all.filter(({ phase }) => phase === 'acting'),
+    transitions: transitions.map((one) => (one.kind === 'released' ? { ...one, kind: name } : one)),
+  }))
+
+/** Each renewal of a lease is answered as one that was done. */
+export function onlySeemsRenewed(): Tamper {
+  const elsewhere = '/v1/status/leader'
+  const body = JSON.stringify({ Path: 'lockkeeper', CreateIndex: 1, ModifyIndex: 1 })
+  return {
+    request(request) {
+      const meant = request.path.includes('lock-renew') && !request.path.includes('replicas')
+      return meant ? { method: 'GET', path: elsewhere } : request
+    },
+    answer: (request, answer) => (request.path === elsewhere ? { ...answer, status: 200, body } : answer),
+  }
 }

@@ -35,10 +35,11 @@ export class Truth {
     return this.#processes.get(alloc)
   }
 
-  /** The allocations of a job as the servers know them this moment, without lag on the way. */
+  /** The allocations of a job as the servers know them this moment, without lag on the way; none when all is over. */
   async allocations(job: string): Promise<Allocation[]> {
-    const answer = await this.#nomad.handle({ method: 'GET', path: `/v1/job/${job}/allocations?all=true&stale=true` })
-    if (answer.status !== 200) return []
+    const request = { method: 'GET', path: `/v1/job/${job}/allocations?all=true&stale=true` }
+    const answer = await this.#nomad.handle(request).catch(() => null)
+    if (answer?.status !== 200) return []
     return shapes(JSON.parse(answer.body), 'truth').map(allocationOf)
   }
 
