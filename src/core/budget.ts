@@ -58,6 +58,7 @@ export function whyDown(allocation: Allocation, group: GroupSpec): string | null
     const state = allocation.tasks[task]
     if (state === undefined || state.state !== 'running') return `${name}: task ${task} is ${state?.state ?? 'not known'}`
     if (state.failed) return `${name}: task ${task} has failed`
+    if (state.stopping) return `${name}: task ${task} was told to stop`
   }
   return null
 }

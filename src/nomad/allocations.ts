@@ -31,20 +31,16 @@ function taskStateOf(from: Shape): TaskState {
     failed: from.flag('Failed'),
     restarts: from.optional('Restarts') === null ? 0 : from.count('Restarts'),
     startedAt,
-    stopping: from.list('Events').some((event) => tellsToStop(event) && startedAt !== null && eventTime(event) > startedAt),
+    stopping: isStopping(from.list('Events')),
   }
 }
 
-/** Only the last ten events are kept (facts §4), so that it was told to stop may be forgotten, never invented. */
-function tellsToStop(event: Shape): boolean {
-  const type = event.optional('Type')
-  return type === 'Restart Signaled' || type === 'Killing'
-}
-
-/** Nanoseconds in Nomad, more than a double holds: milliseconds, exact to a few tenths of a microsecond. */
-function eventTime(event: Shape): number {
-  const time = event.optional('Time')
-  return typeof time === 'number' ? time / 1_000_000 : 0
+/** Only the last ten events are kept (facts §4), so that it was told to stop may be forgotten, never invented. By their order: the
+ *  clock of its node may have been set meanwhile. */
+function isStopping(events: readonly Shape[]): boolean {
+  const types = events.map((event) => event.optional('Type'))
+  const told = types.findLastIndex((type) => type === 'Restart Signaled' || type === 'Killing')
+  return told > types.lastIndexOf('Started')
 }
 
 /** One result of a check as the client agent holds it; its Timestamp is in whole seconds (facts §5). */

@@ -8,7 +8,7 @@ import { Monitor } from './monitor.ts'
 import { Network } from './network.ts'
 import { linkToNomad, type LinkDeps, type Tamper } from './nomad-link.ts'
 import { SimulatedReplica } from './replica.ts'
-import { jobOf, policyOf, JOB, type Knobs, type Scenery } from './scenery.ts'
+import { jobOf, policyOf, tasksOf, JOB, type Knobs, type Scenery } from './scenery.ts'
 import { linkToService } from './service-link.ts'
 import { SimulatedShim, type Plan } from './shim.ts'
 import { Tap } from './tap.ts'
@@ -29,6 +29,8 @@ export class Cluster {
   readonly timeline = new Timeline()
   readonly scenery: Scenery
   readonly nomad: DevNomad
+  /** What all nodes and servers have their time from. */
+  readonly nodes: Host
   readonly truth: Truth
   readonly monitor: Monitor
   readonly network: Network
@@ -55,9 +57,9 @@ export class Cluster {
     this.scenery = scenery
     this.#chance = chance
     this.#trace = (text) => trace(`${(timeline.now() / 1_000).toFixed(3)} ${text}`)
-    const host = new Host('nomad', timeline)
-    this.nomad = new DevNomad({ clock: host.clock, newId: sequentialIds(), nodes: scenery.nodes, lagMs: scenery.lagMs })
-    this.truth = new Truth(this.nomad, () => timeline.now())
+    this.nodes = new Host('nodes', timeline)
+    this.nomad = new DevNomad({ clock: this.nodes.clock, newId: sequentialIds(), nodes: scenery.nodes, lagMs: scenery.lagMs })
+    this.truth = new Truth(this.nomad, tasksOf(scenery), () => timeline.now())
     this.monitor = new Monitor({
       truth: this.truth,
       lagMs: scenery.lagMs,
@@ -85,7 +87,13 @@ export class Cluster {
     }
     const noTamper = { ...this.#link, tamper: {}, stale: { probability: 0, ms: 0 } }
     this.operator = linkToNomad(new Host('operator', timeline), noTamper)
-    this.knobs = { maxParallel: chance.pick([1, 1, 1, 2, 3]), maxUnavailable: chance.pick([1, 1, 2, 3]), version: 1, ...knobs }
+    this.knobs = {
+      maxParallel: chance.pick([1, 1, 1, 2, 3]),
+      maxUnavailable: chance.pick([1, 1, 2, 3]),
+      version: 1,
+      checked: true,
+      ...knobs,
+    }
     this.register(this.knobs)
   }
 

@@ -6,7 +6,7 @@ import type { Failure, Hold } from '../../src/core/state.ts'
 import { Violation, type HoldStory, type Ledger } from './ledger.ts'
 import type { Policies } from './policies.ts'
 import type { Step } from './semaphore-writes.ts'
-import { chainOf, type Stretch, type Truth } from './truth.ts'
+import { both, chainOf, type Stretch, type Truth } from './truth.ts'
 
 /** What a replica sees may be so much older than the truth, twice: when something begins, and when it ends. */
 const SLACK_MS = 3_000
@@ -106,7 +106,7 @@ function healthyStretch(
   const ids = new Set([unit, ...chainOf(unit, allocations).map(({ id }) => id)])
   return [...ids].some((id) => {
     const process = truth.of(id)
-    const stretches: readonly Stretch[] = (withChecks ? process?.healthy : process?.up) ?? []
+    const stretches: readonly Stretch[] = process === undefined ? [] : withChecks ? both(process.up, process.healthy) : process.up
     return stretches.some(({ from, to }) => (to ?? at) - Math.max(from, since) >= Math.max(needed, 0) && (to ?? at) > since)
   })
 }

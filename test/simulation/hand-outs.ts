@@ -2,6 +2,7 @@
 import type { Allocation } from '../../src/core/cluster.ts'
 import { isGroupScope } from '../../src/core/scope.ts'
 import { Violation, type HoldStory, type Ledger } from './ledger.ts'
+import { STALE_JOB_MS } from './nomad-link.ts'
 import type { Policies } from './policies.ts'
 import type { Told } from './replica.ts'
 import type { Step } from './semaphore-writes.ts'
@@ -38,7 +39,7 @@ export function downBefore(
   for (const { id, name, group, desired, client, node, nodeName } of allocations) {
     const since = truth.of(id)?.downSince
     if (group !== scope.group || desired !== 'run' || client === 'complete' || client === 'lost' || since == null) continue
-    const known = Math.max(since, trouble(nodeName)) + 2 * lagMs + 500
+    const known = Math.max(since, trouble(nodeName)) + 2 * lagMs + 500 + STALE_JOB_MS
     if (known < step.committed.by.sentAt) down.set(system ? `${name}@${node}` : name, { unit: id, since })
   }
   return down

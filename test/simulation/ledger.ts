@@ -92,6 +92,16 @@ export class Ledger {
     this.requests.set(path, { path, createIndex, modifyIndex: index, createdAt: same ? before.createdAt : at, record })
   }
 
+  /** An operator has removed the state: all that was held is over by force, except that tokens go on rising. */
+  removed(path: string, at: number): void {
+    for (const { id } of this.semaphores.get(path)?.state.holds ?? []) {
+      this.forced.add(id)
+      const story = this.holds.get(id)
+      if (story !== undefined) story.over = { how: 'removed', at }
+    }
+    this.semaphores.delete(path)
+  }
+
   noteLock({ kind, path, index, items }: Committed): void {
     if (path.endsWith('/~sentinel')) return
     const there = this.locks.find((lock) => lock.path === path && lock.removed === null)

@@ -1,11 +1,9 @@
-import { paths as pathsOf } from '../../src/keeper/paths.ts'
-import { lock, releaseByForce, resumeSemaphore, unlock } from '../../src/keeper/operate.ts'
-import type { Level, Scope } from '../../src/core/scope.ts'
 import type { Chance } from './chance.ts'
 import type { Cluster } from './cluster.ts'
 import { EPOCH, type Host } from './host.ts'
 import { FINE, STORM, USUAL } from './network.ts'
-import { GROUP, JOB } from './scenery.ts'
+import { Operator } from './operator.ts'
+import { GROUP, JOB, tasksOf } from './scenery.ts'
 
 /** How likely each misfortune is, against the others. */
 const MISFORTUNES = {
@@ -20,6 +18,8 @@ const MISFORTUNES = {
   'stale reads': 3,
   'node down': 3,
   'node silent': 4,
+  'node away': 3,
+  drain: 2,
   'task crashes': 5,
   'bad change': 4,
   'crash loop': 2,
@@ -31,25 +31,18 @@ const MISFORTUNES = {
   deployment: 1,
   'stopped allocation': 1,
   'wall jumps': 3,
+  'node clocks jump': 1,
+  'state removed': 1,
   'shim dies': 4,
   'shim pauses': 6,
 } as const
 type Misfortune = keyof typeof MISFORTUNES
 
-const LEVELS: readonly Level[] = [
-  {},
-  { namespace: 'default' },
-  { namespace: 'default', job: JOB },
-  { namespace: 'default', job: JOB, group: GROUP },
-  { shared: '' },
-  { shared: 'docker' },
-]
-
 /** Everything that goes wrong, at random times, and is mended again after a while. */
 export class Nemesis {
   readonly #cluster: Cluster
   readonly #chance: Chance
-  readonly #paths = pathsOf('lockkeeper')
+  readonly #operator: Operator
   readonly #trace: (text: string) => void
   /** What mends the misfortunes that are under way. */
   readonly #mends = new Set<() => void>()
@@ -58,6 +51,7 @@ export class Nemesis {
 
   constructor(cluster: Cluster, chance: Chance, trace: (text: string) => void) {
     this.#cluster = cluster
+    this.#operator = new Operator(cluster, trace)
     this.#chance = chance
     this.#trace = trace
   }
@@ -103,6 +97,7 @@ export class Nemesis {
   #strike(misfortune: Misfortune): void {
     const { nomad, network, timeline, scenery, replicas, shims } = this.#cluster
     const chance = this.#chance
+    const operator = this.#operator
     const replica = chance.pick(replicas)
     const shim = chance.pick(shims.filter(({ ended }) => ended === null))
     const node = chance.pick(scenery.nodes)
@@ -159,8 +154,16 @@ export class Nemesis {
         this.#cluster.troubled(node, now + ms)
         return this.#mendAfter(ms, () => nomad.node(node).speak())
       }
+      case 'node away': {
+        const ms = chance.skewed(500, 120_000)
+        nomad.node(node).away()
+        this.#cluster.troubled(node, now + ms)
+        return this.#mendAfter(ms, () => nomad.node(node).back())
+      }
+      case 'drain':
+        return void this.#drain(node, chance.skewed(1_000, 60_000), chance.skewed(5_000, 120_000)).catch(() => undefined)
       case 'task crashes':
-        return void this.#withAllocation((id) => nomad.crash(id))
+        return void this.#withAllocation((id) => nomad.crash(id, chance.pick(tasksOf(scenery))))
       case 'bad change':
         return void this.#withAllocation((id) => {
           nomad.setTask(id, { healthy: false }, { now: chance.happens(0.3) })
@@ -172,18 +175,23 @@ export class Nemesis {
           this.#mendAfter(chance.skewed(5_000, 120_000), () => nomad.setTask(id, { exit_after: null }))
         })
       case 'lock':
-        return this.#lock(null)
+        return this.#mendAfter(chance.skewed(1_000, 120_000), operator.lock(chance, null))
       case 'lock with an end':
-        return this.#lock(EPOCH + now + chance.skewed(1_000, 120_000))
+        return this.#mendAfter(chance.skewed(1_000, 120_000), operator.lock(chance, EPOCH + now + chance.skewed(1_000, 120_000)))
       case 'resume':
-        return this.#resume()
+        return operator.resume()
       case 'force':
-        return this.#force()
-      case 'policy':
-        return this.#cluster.register({ ...this.#cluster.knobs, maxParallel: chance.pick([0, 1, 1, 2, 3]) })
+        return operator.force(chance)
+      case 'state removed':
+        return operator.removeState(chance)
+      case 'policy': {
+        const changed = { maxParallel: chance.pick([0, 1, 1, 2, 3]), checked: chance.happens(0.7) }
+        return this.#cluster.register({ ...this.#cluster.knobs, ...changed })
+      }
       case 'deployment': {
-        const { version } = this.#cluster.knobs
+        const { version, checked } = this.#cluster.knobs
         return this.#cluster.register({
+          checked,
           maxParallel: chance.pick([1, 1, 2, 3]),
           maxUnavailable: chance.pick([1, 1, 2]),
           version: version + 1,
@@ -191,6 +199,9 @@ export class Nemesis {
       }
       case 'stopped allocation':
         return void this.#withAllocation((id) => nomad.handle({ method: 'PUT', path: `/v1/allocation/${id}/stop` }))
+      case 'node clocks jump':
+        this.#cluster.nodes.setWall(chance.pick([-1, 1]) * chance.skewed(100, 300_000))
+        return this.#mendAfter(chance.skewed(1_000, 300_000), () => this.#cluster.nodes.setWall(0))
       case 'wall jumps': {
         const host = chance.pick([replica?.host, shim?.host])
         host?.setWall(chance.pick([-1, 1]) * chance.skewed(100, 7_200_000))
@@ -215,6 +226,20 @@ export class Nemesis {
     else this.#cluster.nomad.node(node).up()
   }
 
+  async #drain(name: string, deadlineMs: number, ms: number): Promise<void> {
+    const { nomad } = this.#cluster
+    const { status, body } = await nomad.handle({ method: 'GET', path: '/v1/nodes?stale=true' })
+    if (status !== 200) return
+    const node = (JSON.parse(body) as { ID: string; Name: string }[]).find(({ Name }) => Name === name)
+    const put = (to: object) => nomad.handle({ method: 'PUT', path: `/v1/node/${node?.ID}/drain`, body: JSON.stringify(to) })
+    const undo = async (): Promise<void> => {
+      const done = await put({ DrainSpec: null, MarkEligible: true })
+      if (done.status !== 200) this.#cluster.timeline.after(1_000, () => void undo().catch(() => undefined))
+    }
+    this.#mendAfter(ms, () => void undo().catch(() => undefined))
+    await put({ DrainSpec: { Deadline: deadlineMs * 1e6, IgnoreSystemJobs: this.#chance.happens(0.5) } })
+  }
+
   async #withAllocation(act: (id: string) => unknown): Promise<void> {
     const running = (await this.#cluster.truth.allocations(JOB)).filter(
       ({ desired, client }) => desired === 'run' && client === 'running',
@@ -223,49 +248,5 @@ export class Nemesis {
     const { id } = this.#chance.pick(running)
     this.#trace(`   ${id}`)
     await act(id)
-  }
-
-  #lock(until: number | null): void {
-    const { operator } = this.#cluster
-    const level = this.#chance.pick(LEVELS)
-    const signal = new AbortController().signal
-    this.#trace(`   on ${JSON.stringify(level)}`)
-    void lock(operator.variables, this.#paths, { level, reason: 'freeze', by: 'ann', until }, signal).catch(() => undefined)
-    const open = (): void => void this.#unlock(level)
-    this.#mendAfter(this.#chance.skewed(1_000, 120_000), open)
-  }
-
-  /** Until it is gone: an operator tries again. */
-  async #unlock(level: Level): Promise<void> {
-    const { operator, timeline } = this.#cluster
-    await unlock(operator.variables, this.#paths, level, new AbortController().signal).catch((error: { kind?: string }) => {
-      if (error.kind !== 'unknown_lock') timeline.after(1_000, () => void this.#unlock(level))
-    })
-  }
-
-  #resume(): void {
-    const { operator, monitor } = this.#cluster
-    for (const [path, { scope }] of monitor.ledger.semaphores) {
-      monitor.ledger.resumed.add(path)
-      void this.resume(operator.variables, scope)
-    }
-  }
-
-  async resume(variables: Cluster['operator']['variables'], scope: Scope): Promise<void> {
-    const signal = new AbortController().signal
-    const wall = () => EPOCH + this.#cluster.timeline.now()
-    await resumeSemaphore(variables, this.#paths, scope, 'go on', wall, signal).catch(() => undefined)
-  }
-
-  #force(): void {
-    const { operator, monitor, timeline } = this.#cluster
-    const holds = [...monitor.ledger.semaphores.values()].flatMap(({ state }) => state.holds)
-    if (holds.length === 0) return
-    const { id } = this.#chance.pick(holds)
-    monitor.ledger.forced.add(id)
-    const wall = () => EPOCH + timeline.now()
-    void releaseByForce(operator.variables, this.#paths, id, 'it hangs', wall, new AbortController().signal).catch(
-      () => undefined,
-    )
   }
 }

@@ -47,15 +47,24 @@ export function linkToNomad(host: Host, deps: LinkDeps) {
   return { variables: createVariables(client), cluster: createCluster(client), actions: createActions(client) }
 }
 
+/** A leader that was deposed answers for half a second at most. Of variables nothing is decided from a read, so they may be older. */
+export const STALE_JOB_MS = 500
+
 /** One exchange with Nomad over the network. What was sent once may be done long after its sender gave up, or died. */
 export function sendFrom(host: Host, { timeline, network, chance, tap, tamper, sent, stale }: LinkDeps): Send {
   const past = new Map<string, { at: number; answer: Answer }>()
   async function serve(request: Request, sentAt: number): Promise<Answer> {
     const { path } = request
-    const mayBeStale = path.startsWith('/v1/var') && request.method === 'GET' && !path.includes('index=')
+    const variables = path.startsWith('/v1/var')
+    const mayBeStale = (variables || path.startsWith('/v1/job/')) && request.method === 'GET' && !path.includes('index=')
     const old = mayBeStale ? past.get(path) : undefined
     // A leader that was deposed and does not know it yet answers from what it had.
-    if (old !== undefined && timeline.now() - old.at <= stale.ms && chance.happens(stale.probability)) return old.answer
+    if (
+      old !== undefined &&
+      timeline.now() - old.at <= (variables ? stale.ms : STALE_JOB_MS) &&
+      chance.happens(stale.probability)
+    )
+      return old.answer
     const answer = await tap.handle(request, { name: host.name, sentAt })
     if (mayBeStale && chance.happens(0.2)) past.set(path, { at: timeline.now(), answer })
     return tamper.answer?.(request, answer) ?? answer

@@ -1,11 +1,12 @@
 // First come, first served, among those who are equal (design §4.3).
 import type { Hold } from '../../src/core/state.ts'
 import { Violation, type Ledger, type StoredRequest } from './ledger.ts'
+import { STALE_JOB_MS } from './nomad-link.ts'
 import type { Policies } from './policies.ts'
 import type { Step } from './semaphore-writes.ts'
 
 /** A grant is decided on a look that is at most so old. */
-const LOOK_MS = 1_500
+const LOOK_MS = 1_500 + STALE_JOB_MS
 /** So long after it was stored every replica knows of a request, or does not grant behind it. */
 const KNOWN_MS = 2_000
 

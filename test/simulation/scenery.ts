@@ -5,6 +5,7 @@ import type { PolicyInForce } from './policies.ts'
 
 export const JOB = 'web'
 export const GROUP = 'api'
+const MAIN_TASK = 'app'
 const SECOND = 1e9
 
 export interface Scenery {
@@ -17,6 +18,10 @@ export interface Scenery {
   readonly healthyAfterMs: number
   readonly startAfterMs: number
   readonly stopAfterMs: number
+  /** Of each task beside the main one: from the signal to its end. */
+  readonly besides: readonly number[]
+  /** Whether what runs on a node that is away may come back. */
+  readonly mayReturn: boolean
   readonly healthyDeadline: number
   readonly minHealthyTime: number
   readonly checks: boolean
@@ -36,6 +41,13 @@ export interface Knobs {
   readonly maxUnavailable: number
   /** A change that replaces every allocation. */
   readonly version: number
+  /** Where there are checks: whether they must pass. */
+  readonly checked: boolean
+}
+
+/** The main one first. */
+export function tasksOf({ besides }: Scenery): string[] {
+  return [MAIN_TASK, ...besides.map((_, n) => `side-${n}`)]
 }
 
 export function sceneryOf(chance: Chance): Scenery {
@@ -50,6 +62,8 @@ export function sceneryOf(chance: Chance): Scenery {
     healthyAfterMs: chance.skewed(200, 15_000),
     startAfterMs: chance.skewed(10, 5_000),
     stopAfterMs: chance.skewed(50, 4_000),
+    besides: chance.happens(0.3) ? [chance.skewed(50, 15_000)] : [],
+    mayReturn: chance.happens(0.4),
     healthyDeadline: chance.pick([20, 40, 60, 120]),
     minHealthyTime: chance.pick([0, 1, 3, 10]),
     checks: chance.happens(0.7),
@@ -62,7 +76,7 @@ export function sceneryOf(chance: Chance): Scenery {
   }
 }
 
-export function jobOf(scenery: Scenery, { maxParallel, maxUnavailable, version }: Knobs): JobSpec {
+export function jobOf(scenery: Scenery, { maxParallel, maxUnavailable, version, checked }: Knobs): JobSpec {
   const service = {
     Name: 'web',
     Provider: 'nomad',
@@ -70,6 +84,7 @@ export function jobOf(scenery: Scenery, { maxParallel, maxUnavailable, version }
   }
   const { healthyAfterMs, startAfterMs, stopAfterMs } = scenery
   const ms = (value: number) => `${Math.round(value)}ms`
+  const stops = [stopAfterMs, ...scenery.besides]
   return {
     ID: JOB,
     Type: scenery.type,
@@ -84,31 +99,31 @@ export function jobOf(scenery: Scenery, { maxParallel, maxUnavailable, version }
         },
         Update: {
           MaxParallel: maxParallel,
-          HealthCheck: scenery.checks ? 'checks' : 'task_states',
+          HealthCheck: scenery.checks && checked ? 'checks' : 'task_states',
           MinHealthyTime: scenery.minHealthyTime * SECOND,
           HealthyDeadline: scenery.healthyDeadline * SECOND,
           ProgressDeadline: 600 * SECOND,
         },
         RestartPolicy: { Attempts: 10, Delay: SECOND, Interval: 60 * SECOND, Mode: 'delay' },
         Services: scenery.checks ? [service] : [],
-        Tasks: [
-          {
-            Name: 'app',
-            Driver: 'dev',
-            Meta: { version: String(version) },
-            Config: {
-              start_after: ms(startAfterMs),
-              healthy_after: ms(healthyAfterMs),
-              stop_after: ms(stopAfterMs),
-            },
+        ...(scenery.mayReturn ? { Disconnect: { LostAfter: 60 * SECOND, Replace: true, Reconcile: 'best_score' } } : {}),
+        Tasks: tasksOf(scenery).map((name, n) => ({
+          Name: name,
+          Driver: 'dev',
+          Meta: { version: String(version) },
+          Config: {
+            start_after: ms(startAfterMs),
+            healthy_after: ms(healthyAfterMs),
+            stop_after: ms(stops[n] as number),
           },
-        ],
+        })),
       },
     ],
   } as unknown as JobSpec
 }
 
-export function policyOf(scenery: Scenery, { maxParallel, maxUnavailable }: Knobs): PolicyInForce {
-  const { minHealthyTime, checks } = scenery
+export function policyOf(scenery: Scenery, { maxParallel, maxUnavailable, checked }: Knobs): PolicyInForce {
+  const { minHealthyTime } = scenery
+  const checks = scenery.checks && checked
   return { maxParallel, maxUnavailable, minHealthyMs: minHealthyTime * 1_000, checks, waitsForHealth: true }
 }

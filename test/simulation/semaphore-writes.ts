@@ -1,11 +1,12 @@
 // What must hold of every committed state of a semaphore, and of every step from one to the next.
 import { MAX_HOLDS, type Hold, type State, type Transition } from '../../src/core/state.ts'
 import { Violation, type Ledger, type Semaphore } from './ledger.ts'
+import { STALE_JOB_MS } from './nomad-link.ts'
 import type { Policies } from './policies.ts'
 import type { Committed } from './tap.ts'
 
 /** A grant is decided on a look at the job that is at most so old when it is sent. */
-const LOOK_MS = 1_500
+const LOOK_MS = 1_500 + STALE_JOB_MS
 
 export interface Step {
   readonly path: string
@@ -22,7 +23,7 @@ export function noteSemaphore(ledger: Ledger, policies: Policies, committed: Com
   const { path, kind, index, items } = committed
   const before = ledger.semaphores.get(path)
   if (kind === 'remove') {
-    ledger.semaphores.delete(path)
+    ledger.removed(path, committed.at)
     return null
   }
   const state = JSON.parse(items['state'] as string) as State

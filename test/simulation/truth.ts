@@ -9,23 +9,27 @@ export interface Stretch {
   to: number | null
 }
 
-/** What is truly so with the task of one allocation, whatever the servers see. */
+/** What is truly so with one allocation, whatever the servers see. */
 export interface Process {
-  /** When it ran. One that was told to stop does not run any more. */
+  /** When all its tasks ran. One that was told to stop does not run any more. */
   readonly up: Stretch[]
+  /** When its main task would pass its check. */
   readonly healthy: Stretch[]
-  /** Since when there is no process; null: there is one. */
+  /** Since when one of its processes is not there; null: all are. */
   downSince: number | null
+  readonly running: Set<string>
 }
 
-/** The true world of workloads, told by them and not by the servers. One task an allocation. */
+/** The true world of workloads, told by them and not by the servers. */
 export class Truth {
   readonly #nomad: DevNomad
   readonly #processes = new Map<string, Process>()
   readonly #now: () => number
+  readonly #tasks: readonly string[]
 
-  constructor(nomad: DevNomad, now: () => number) {
+  constructor(nomad: DevNomad, tasks: readonly string[], now: () => number) {
     this.#nomad = nomad
+    this.#tasks = tasks
     this.#now = now
     nomad.observe((event) => this.#saw(event))
   }
@@ -43,23 +47,40 @@ export class Truth {
     return shapes(JSON.parse(answer.body), 'truth').map(allocationOf)
   }
 
-  #saw({ alloc, event }: WorkloadEvent): void {
+  #saw({ alloc, task, event }: WorkloadEvent): void {
     const at = this.#now()
-    const process = this.#processes.get(alloc) ?? { up: [], healthy: [], downSince: at }
+    const process = this.#processes.get(alloc) ?? { up: [], healthy: [], downSince: at, running: new Set() }
     this.#processes.set(alloc, process)
+    const isMain = task === this.#tasks[0]
     if (event === 'running') {
+      process.running.add(task)
+      if (process.running.size < this.#tasks.length) return
       process.up.push({ from: at, to: null })
       process.downSince = null
     } else if (event === 'healthy') {
-      process.healthy.push({ from: at, to: null })
+      if (isMain) process.healthy.push({ from: at, to: null })
     } else if (event !== 'starting') {
-      end(process.healthy, at)
+      if (isMain) end(process.healthy, at)
       if (event === 'unhealthy') return
       end(process.up, at)
+      process.running.delete(task)
       // One that was told to stop runs on for a while, and Nomad shows it running.
       if (event === 'dead') process.downSince ??= at
     }
   }
+}
+
+/** When both hold. */
+export function both(some: readonly Stretch[], others: readonly Stretch[]): Stretch[] {
+  return some.flatMap((one) =>
+    others
+      .map((other) => ({ from: Math.max(one.from, other.from), to: earlier(one.to, other.to) }))
+      .filter(({ from, to }) => to === null || from < to),
+  )
+}
+
+function earlier(a: number | null, b: number | null): number | null {
+  return a === null ? b : b === null ? a : Math.min(a, b)
 }
 
 function end(stretches: Stretch[], at: number): void {
