@@ -8,6 +8,7 @@ import {
   frozen,
   hidden,
   holds,
+  looksUp,
   losesSight,
   ONE_LOCK_ID,
   onlySeemsRenewed,
@@ -76,8 +77,8 @@ const ROWS: readonly Row[] = [
     'everything always looks up',
     () => ({
       knobs: { maxParallel: 3, maxUnavailable: 1 },
-      scenery: { startAfterMs: 9_000, lagMs: 200 },
-      tamper: frozen(),
+      scenery: { startAfterMs: 9_000, lagMs: 200, allocations: 6, shared: 0, shims: 8 },
+      tamper: looksUp(),
       everyMs: 1_000,
     }),
   ],

@@ -64,6 +64,18 @@ export function frozen(): Tamper {
   )
 }
 
+/** Every allocation and each of its tasks runs. */
+export const looksUp = (): Tamper =>
+  answers<{ readonly TaskStates: Readonly<Record<string, object>> | null }[]>(/\/allocations\?/, (rows) =>
+    rows.map((row) => {
+      const tasks = Object.entries(row.TaskStates ?? {}).map(([name, task]) => [
+        name,
+        { ...task, State: 'running', Failed: false, Events: [] },
+      ])
+      return { ...row, ClientStatus: 'running', TaskStates: Object.fromEntries(tasks) as object }
+    }),
+  )
+
 /** Now and then, for half a minute, no allocation is seen. */
 export function losesSight(): Tamper {
   let lists = 0
