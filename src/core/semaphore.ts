@@ -94,13 +94,14 @@ export function acted(
   return release(replace(state, { ...hold, ...done }), id, leasePath, 'done', policy, now)
 }
 
-/** The actor has ended its part. With `health_check = none` released is over; else the health gate decides. */
+/** The actor has ended its part. With `health_check = none` released is over; else the health gate decides. A managed hold is
+ *  observed even so: its request goes first (protocol M5). */
 export function release(state: State, id: string, leasePath: string, outcome: Outcome, policy: Policy, now: number): State {
   const hold = state.holds.find((held) => held.id === id)
   if (hold === undefined || hold.phase !== 'acting' || hold.lease.path !== leasePath) return state
   const kind = outcome === 'lease_lost' || outcome === 'overdue' ? outcome : 'released'
   const observed = note(replace(state, { ...hold, phase: 'observing', outcome, phaseSince: now }), kind, hold, outcome, now)
-  return policy.healthCheck === 'none' ? without(observed, id) : observed
+  return policy.healthCheck === 'none' && !hold.managed ? without(observed, id) : observed
 }
 
 /** What was seen of an observed hold, with what it was seen of: evidence for another lease or phase is void (protocol E5). */

@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util'
 import { table, type Figure } from './figures.ts'
 import { admission, start } from './local-measures.ts'
+import { managedWrites } from './managed-measures.ts'
 import { burst, crowd, handOver, throughput, writesPerRestart, type Measure } from './measures.ts'
 import { stages } from './stage.ts'
 import { watch } from './watch-measures.ts'
@@ -12,6 +13,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   'hand-over': handOver,
   throughput,
   writes: writesPerRestart,
+  managed: managedWrites,
   burst,
   crowd,
   watch,

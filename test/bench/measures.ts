@@ -70,7 +70,6 @@ export const writesPerRestart: Measure = (open) =>
         met: value <= 7,
         note: `${done} restarts${errorsOf(rest)}`,
       },
-      { name: `${name}, managed`, value: null, unit: '', goal: '≤ 4', met: null, note: 'there is no managed mode yet' },
     ]
   })
 
@@ -243,7 +242,7 @@ function storedUnits(variables: readonly { Path: string; CreateIndex: number }[]
   return new Map(units)
 }
 
-async function nomadWrites({ address }: Replica): Promise<number> {
+export async function nomadWrites({ address }: Replica): Promise<number> {
   const page = await (await fetch(`${address}/metrics`)).text()
   const counted = /^lockkeeper_nomad_request_duration_seconds_count\{.*what="variable\.(put|remove|acquire|release)".*\} (\d+)$/gm
   return [...page.matchAll(counted)].reduce((sum, [, , count]) => sum + Number(count), 0)

@@ -142,6 +142,21 @@ describe('a managed request', () => {
     expect(restarts()).toEqual([ids[0], ids[0]])
   })
 
+  it('M5: with health_check = none is over when it was acted on, and is acted on once', async () => {
+    await world.close()
+    world = await new World().withJob({ allocations: 2, meta: { lockkeeper_health_check: 'none' } })
+    keeper = await world.replica()
+    ids = await world.allocations()
+    world.sent = []
+    const [first, second] = [await stored(0, { action: 'signal' }), await stored(1)]
+    await ended(first.id)
+    await ended(second.id)
+    await world.clock.advance(60_000)
+    expect(world.sent.filter(({ path }) => path.includes('/signal'))).toHaveLength(1)
+    expect(restarts()).toEqual([ids[1]])
+    expect(await requests()).toEqual([])
+  })
+
   it('with a wave is listed by it', async () => {
     await stored(0, { wave: 'w1' })
     await stored(1)
