@@ -1,9 +1,9 @@
 # Watched by the service: nothing runs beside the workload, and no image is changed. Lockkeeper looks at the dates of the files that
 # `lockkeeper_watch` names; when one is newer than the running process, the allocations are restarted one after another.
 #
-#   nomad var put nomad/jobs/watched password=one
+#   nomad var put nomad/jobs/watched password=one certificate=A
 #   nomad job run watched.nomad.hcl
-#   nomad var put -force nomad/jobs/watched password=two    # five restarts, one at a time
+#   nomad var put -force nomad/jobs/watched password=two certificate=A    # five restarts, one at a time
 #   lockkeeper status
 #
 # The service needs deploy/acl/watch.policy.hcl for it.
@@ -40,6 +40,13 @@ job "watched" {
       template {
         destination = "secrets/app.env"
         data        = "PASSWORD={{ with nomadVar \"nomad/jobs/watched\" }}{{ .password }}{{ end }}\n"
+        change_mode = "noop"
+      }
+
+      # In the directory that all tasks of the allocation share.
+      template {
+        destination = "${NOMAD_ALLOC_DIR}/tls/app.pem"
+        data        = "{{ with nomadVar \"nomad/jobs/watched\" }}{{ .certificate }}{{ end }}\n"
         change_mode = "noop"
       }
 
