@@ -64,7 +64,7 @@ export function inOrder(candidates: readonly Candidate[], state: State, group: G
  *  the budget all the same, so that nobody behind it goes first. */
 export function admit(state: State, ordered: readonly Candidate[], look: Look, policy: Policy, now: number): Plan {
   const isUp = upTest(look.group)
-  const starts = new Map(look.group?.units.map(({ id, startedAt }) => [id, startedAt]))
+  const startedLately = startTest(look.group, policy, now)
   const slots = state.holds.map(({ slot }) => slot)
   let taken = takenBy(unavailable(state, look.group))
   let { lastGrantAt } = state
@@ -82,7 +82,7 @@ export function admit(state: State, ordered: readonly Candidate[], look: Look, p
       ownHold(candidate, held) ??
       shut(state, failure !== undefined, look, policy) ??
       tooSoon(lastGrantAt, policy, now) ??
-      (failure === undefined ? startedLately(candidate, starts.get(candidate.unit), policy, now) : null) ??
+      (failure === undefined ? startedLately(candidate) : null) ??
       (noSlot ??= withoutSlot(slots.length, taken, policy)) ??
       full(candidate, wasUp, taken, look, policy)
     if (wait !== null) {
@@ -150,12 +150,18 @@ function tooSoon(lastGrantAt: number | null, policy: Policy, now: number): Wait 
 }
 
 /** Minutes on two hosts' clocks. The unit that failed may try again at once: the good value must get in. */
-function startedLately({ watched }: Candidate, startedAt: number | null | undefined, policy: Policy, now: number): Wait | null {
-  const interval = minIntervalOf(policy, watched)
-  // A clock that is far ahead must not shut the unit out for good.
-  if (interval === 0 || startedAt == null || Math.abs(now - startedAt) >= interval) return null
-  const left = formatDuration(Math.ceil((startedAt + interval - now) / 1_000) * 1_000)
-  return { kind: 'too_soon', detail: `min_interval: it was started lately and may go in ${left}` }
+function startTest(group: GroupView | null, policy: Policy, now: number) {
+  let starts: ReadonlyMap<string, number | null> | null = null
+  return ({ unit, watched }: Candidate): Wait | null => {
+    const interval = minIntervalOf(policy, watched)
+    if (interval === 0) return null
+    starts ??= new Map(group?.units.map(({ id, startedAt }) => [id, startedAt]))
+    const startedAt = starts.get(unit)
+    // A clock that is far ahead must not shut the unit out for good.
+    if (startedAt == null || Math.abs(now - startedAt) >= interval) return null
+    const left = formatDuration(Math.ceil((startedAt + interval - now) / 1_000) * 1_000)
+    return { kind: 'too_soon', detail: `min_interval: it was started lately and may go in ${left}` }
+  }
 }
 
 /** The places that are down, and the sentence about them, made once for all who wait. */

@@ -85,7 +85,7 @@ export class Chores {
     const isIdle = (waiter: Waiter) => !waiter.confirming && !granted.has(waiter.id)
     const idle = this.#room.all().filter(isIdle)
     for (const waiter of idle) {
-      if (waiter.poll === null && now - waiter.absentSince >= ABSENT_MS) this.leave(waiter)
+      if (waiter.poll === null && now - waiter.absentSince >= ABSENT_MS) this.#giveUp(waiter)
       else if (waiter.lease !== null && !waiter.lease.valid()) this.startOver(waiter)
     }
     const soon = new Set([...plan.next, ...ordered.slice(0, reach + LEASES_AHEAD).map(({ id }) => id)])
@@ -139,13 +139,23 @@ export class Chores {
     this.#deps.memory.end(entry.record.key, state, reason)
   }
 
+  /** Its asker has not come back. The place is not ours to give up when it waits at another replica meanwhile. */
+  #giveUp(waiter: Waiter): void {
+    const request = requestOf(waiter, this.#queue)
+    if (request?.record?.via === this.#deps.replica.id) this.leave(waiter)
+    else this.#forget(waiter)
+  }
+
+  #forget(waiter: Waiter): void {
+    if (!this.#room.has(waiter)) return
+    this.#room.remove(waiter)
+    this.startOver(waiter)
+  }
+
   /** The waiter was told, or has gone: its stored place is given up. */
   leave(waiter: Waiter): void {
     const request = requestOf(waiter, this.#queue)
-    if (this.#room.has(waiter)) {
-      this.#room.remove(waiter)
-      this.startOver(waiter)
-    }
+    this.#forget(waiter)
     if (request === null) return
     dropEntry(this.#queue, request.path, Infinity)
     // By its index: one of an older request at this path may still be under way.

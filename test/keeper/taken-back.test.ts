@@ -50,3 +50,19 @@ it.each([
   await world.soon(Promise.all(all))
   expect(order).toEqual(['b', 'c'])
 })
+
+it('a waiter that has gone to another replica keeps its place when the first one gives it up', async () => {
+  const [keeper, other] = [await world.replica(), await world.replica()]
+  await world.granted(keeper, ask('a'))
+  const placeOf = async () =>
+    (await world.soon(world.variables.list('lockkeeper/requests/'))).variables.map(({ createIndex }) => createIndex)
+  await world.waits(keeper, ask('b'), 1_000)
+  const place = await placeOf()
+  expect(place).toHaveLength(1)
+  const waiting = other.acquire(ask('b'), 20_000, here())
+  for (let second = 0; second < 15; second++) {
+    await world.clock.advance(1_000)
+    expect(await placeOf()).toEqual(place)
+  }
+  await world.soon(waiting)
+})
