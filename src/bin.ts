@@ -10,7 +10,11 @@ for (const stream of [process.stdout, process.stderr]) stream.on('error', () => 
 
 // No await at the top: the bundle is CommonJS.
 void main(process.argv.slice(2), process.env, {
-  stdout: { write: (text) => void process.stdout.write(text), isTTY: process.stdout.isTTY },
+  stdout: {
+    write: (text) => void process.stdout.write(text),
+    isTTY: process.stdout.isTTY,
+    size: () => ({ columns: process.stdout.columns || 120, rows: process.stdout.rows || 50 }),
+  },
   stderr: { write: (text) => void process.stderr.write(text), isTTY: process.stderr.isTTY },
   onTerminal: process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY,
   listen(names, listener) {

@@ -6,11 +6,17 @@ import { levelFault, type Level } from '../core/scope.ts'
 
 type Options = NonNullable<ParseArgsConfig['options']>
 
-export function parse<const T extends Options>(words: readonly string[], options: T, positionals: readonly string[] = []) {
+/** `positionals`: what may follow; the first `needed` of them must. */
+export function parse<const T extends Options>(
+  words: readonly string[],
+  options: T,
+  positionals: readonly string[] = [],
+  needed = positionals.length,
+) {
   const parsed = readable(() => parseArgs({ args: [...words], options, allowPositionals: true, strict: true }))
   const more = parsed.positionals[positionals.length]
   if (more !== undefined) throw invalid(`"${more}" is one word too many`)
-  const missing = positionals[parsed.positionals.length]
+  const missing = positionals.slice(0, needed)[parsed.positionals.length]
   if (missing !== undefined) throw invalid(`${missing} is missing`)
   return parsed
 }

@@ -5,6 +5,8 @@ import type { ListenToSignals } from '../shim/run.ts'
 export interface Writer {
   write(text: string): void
   readonly isTTY: boolean
+  /** Of a terminal, as it is now. */
+  readonly size?: () => { readonly columns: number; readonly rows: number }
 }
 
 /** Everything that a verb may touch of the process it runs in. bin.ts hands in the real one. */

@@ -1,7 +1,8 @@
 import { NomadFault } from '../core/nomad-fault.ts'
 import { paths as pathsOf, type Paths } from '../keeper/paths.ts'
 import type { Variables } from '../keeper/ports.ts'
-import { createNomadClient } from '../nomad/client.ts'
+import { createNomadClient, type NomadClient } from '../nomad/client.ts'
+import type { NomadSettings } from '../nomad/settings.ts'
 import { readTokenFile } from '../nomad/token.ts'
 import { undiciSend } from '../nomad/transport.ts'
 import { createVariables } from '../nomad/variables.ts'
@@ -31,14 +32,21 @@ export async function operate<T>(
   work: (operator: Operator) => Promise<T>,
 ): Promise<T> {
   const settings = operatorSettings(env, prefix)
-  const { nomad } = settings
-  const transport = undiciSend({ tls: nomad.tls })
-  const { clock, random } = io
-  const client = createNomadClient({ send: transport.send, clock, settings: nomad, readTokenFile, random })
-  const variables = createVariables(client)
   const { signal } = new AbortController()
+  return await withNomad(settings.nomad, io, (client) =>
+    work({ variables: createVariables(client), paths: pathsOf(settings.prefix), namespace: client.namespace, signal }),
+  )
+}
+
+/** Runs `work` with Nomad's API, under the operator's own token. */
+export async function withNomad<T>(
+  settings: NomadSettings,
+  { clock, random }: Io,
+  work: (client: NomadClient) => Promise<T>,
+): Promise<T> {
+  const transport = undiciSend({ tls: settings.tls })
   try {
-    return await work({ variables, paths: pathsOf(settings.prefix), namespace: nomad.namespace, signal })
+    return await work(createNomadClient({ send: transport.send, clock, settings, readTokenFile, random }))
   } finally {
     await transport.close()
   }

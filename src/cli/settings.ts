@@ -2,10 +2,12 @@
 // (nomad/settings.ts). A flag wins over the environment; empty counts as unset.
 import { hostname, userInfo } from 'node:os'
 import { prefixFault } from '../keeper/paths.ts'
+import type { Clock } from '../keeper/ports.ts'
 import { AUTHS, type Auth } from '../listen.ts'
 import { nomadSettings, type NomadSettings } from '../nomad/settings.ts'
 import { absenceOf, ON_UNAVAILABLE, type Absence } from '../core/unavailable.ts'
-import { contactOf, type Contact } from '../shim/contact.ts'
+import { readTokenFile, tokenSource } from '../nomad/token.ts'
+import { contactOf, operatorContactOf, type Contact } from '../shim/contact.ts'
 import { durationOf, invalid, wholeNumberOf } from './arguments.ts'
 import type { Env } from './io.ts'
 
@@ -13,13 +15,23 @@ const DEFAULT_ADDRESS = 'http://127.0.0.1:4650'
 const DEFAULT_LISTEN = '127.0.0.1:4650'
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 
-/** Where the service is, and as whom it is asked, for all of its clients. */
+/** Where the service is, and as whom it is asked, beside a workload. */
 export function serviceContact(env: Env, flag: string | undefined): Contact {
   const own = chosen(env['LOCKKEEPER_TOKEN_FILE'])
   const secrets = chosen(env['NOMAD_SECRETS_DIR'])
   const inTask = secrets === undefined ? null : { path: `${secrets}/nomad_lockkeeper.jwt`, expected: false }
   const token = own === undefined ? inTask : { path: own, expected: true }
-  return contactOf(chosen(flag, env['LOCKKEEPER_ADDR']) ?? DEFAULT_ADDRESS, token)
+  return contactOf(serviceAddress(env, flag), token)
+}
+
+/** Where the service is for an operator, who shows it the token of NOMAD_TOKEN or NOMAD_TOKEN_FILE. */
+export function operatorContact(env: Env, flag: string | undefined, clock: Clock): Contact {
+  const tokens = tokenSource(nomadSettings(env).token, readTokenFile, clock)
+  return operatorContactOf(serviceAddress(env, flag), () => tokens.current())
+}
+
+function serviceAddress(env: Env, flag: string | undefined): string {
+  return chosen(flag, env['LOCKKEEPER_ADDR']) ?? DEFAULT_ADDRESS
 }
 
 export interface UnavailableFlags {

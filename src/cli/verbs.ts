@@ -10,6 +10,7 @@ export interface Entry {
 /** In the order of `lockkeeper --help`. */
 export const VERBS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ['run', { about: 'run a command inside a hold', load: () => import('./run.ts') }],
+  ['restart', { about: 'restart a job or an allocation, one after another', load: () => import('./restart.ts') }],
   ['status', { about: 'who holds, who waits, and why', load: () => import('./status.ts') }],
   ['lock', { about: 'shut a level: nobody new is granted below it', load: () => import('./lock.ts') }],
   ['unlock', { about: 'open it again', load: () => import('./unlock.ts') }],

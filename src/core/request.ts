@@ -40,10 +40,11 @@ export function merge<T extends Wanted>(open: T, asked: Wanted): T {
     tasks: wider,
     signal: asked.signal ?? open.signal,
     since: latest(open.since, asked.since),
-    baseline: furthest(open.baseline, asked.baseline),
+    // Who starts a wave joins the one that is under way, and learns its label: two operators are one wave (case C5.6).
+    baseline: open.wave !== null && asked.wave !== null ? open.baseline : furthest(open.baseline, asked.baseline),
     priority: Math.max(open.priority, asked.priority),
     deadline: earliest(open.deadline, asked.deadline),
-    wave: asked.wave ?? open.wave,
+    wave: open.wave ?? asked.wave,
     watched: open.watched && asked.watched,
   }
   const same = Object.entries(merged).every(([key, value]) => JSON.stringify(value) === JSON.stringify(open[key as keyof T]))

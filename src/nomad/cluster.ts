@@ -1,3 +1,4 @@
+import type { Allocation } from '../core/cluster.ts'
 import { NomadFault } from '../core/nomad-fault.ts'
 import type { Cluster } from '../keeper/ports.ts'
 import { allocationOf, checkResultOf } from './allocations.ts'
@@ -102,6 +103,21 @@ export function createCluster(client: NomadClient): Cluster {
       return (await read('namespace', path, { meant }, signal)).status === 200
     },
   }
+}
+
+/** The allocations of a namespace whose ID begins so: two hexadecimal digits at least, of which Nomad wants an even number. */
+export async function allocationsBeginning(
+  client: NomadClient,
+  namespace: string,
+  prefix: string,
+  signal?: AbortSignal,
+): Promise<Allocation[]> {
+  const what = 'allocations'
+  const odd = prefix.replaceAll('-', '').length % 2 === 1
+  const query = { prefix: odd ? prefix.slice(0, -1) : prefix }
+  const answer = await client.call({ what, method: 'GET', path: '/v1/allocations', indexed: true, namespace, query }, signal)
+  const found = shapes(bodyOf(answer), what).map(allocationOf)
+  return found.filter(({ id }) => id.startsWith(prefix))
 }
 
 function jobPath(id: string): string {

@@ -6,7 +6,7 @@ import { problemOf, retryAfterMs } from './answers.ts'
 import type { Contact } from './contact.ts'
 
 export interface ServiceCall {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** With its query. */
   readonly path: string
   readonly body?: object
@@ -31,7 +31,7 @@ const CONNECT_MS = 2_000
 /** What a replica answers when another one may do better. */
 const MOVE = new Set([502, 503, 504])
 
-/** The service over HTTP/1.1. Bodies and the identity are never put into an error: they are secrets. Node's own client: undici alone would take
+/** The service over HTTP/1.1. Bodies and credentials are never put into an error: they are secrets. Node's own client: undici alone would take
  *  longer to load than all the rest of a shim. */
 export function createServiceClient(contact: Contact, clock: Clock): ServiceClient {
   const agents = new Map<string, Agent>()
@@ -40,14 +40,14 @@ export function createServiceClient(contact: Contact, clock: Clock): ServiceClie
 
   async function call(call: ServiceCall, signal: AbortSignal): Promise<ServiceAnswer> {
     const addresses = await contact.addresses()
-    const identity = await contact.identity()
+    const credentials = await contact.credentials()
     const first = Math.max(0, addresses.indexOf(current))
     let said: Problem | null = null
     const silent: string[] = []
     for (let nth = 0; nth < addresses.length; nth++) {
       const address = addresses[(first + nth) % addresses.length] as string
       try {
-        const answer = await clock.within(call.boundMs, signal, (bounded) => exchange(address, call, identity, bounded))
+        const answer = await clock.within(call.boundMs, signal, (bounded) => exchange(address, call, credentials, bounded))
         if (!MOVE.has(answer.status)) {
           current = address
           return answer
@@ -65,7 +65,7 @@ export function createServiceClient(contact: Contact, clock: Clock): ServiceClie
   async function exchange(
     address: string,
     { method, path, body }: ServiceCall,
-    identity: string | null,
+    credentials: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<ServiceAnswer> {
     const url = new URL(`${address}${path}`)
@@ -75,7 +75,7 @@ export function createServiceClient(contact: Contact, clock: Clock): ServiceClie
     const headers = {
       accept: 'application/json',
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...(identity === null ? {} : { authorization: `Bearer ${identity}` }),
+      ...credentials,
     }
     return await new Promise((resolve, reject) => {
       // When the signal aborts its error comes here, and the connection is closed.

@@ -5,8 +5,8 @@ import { Problem } from '../core/errors.ts'
 export interface Contact {
   /** At least one. Throws Problem `service_unavailable` while there is none. */
   readonly addresses: () => Promise<readonly string[]>
-  /** The token of a workload identity; null: none. */
-  readonly identity: () => Promise<string | null>
+  /** The header that shows who asks; none: nobody says. It is a secret. */
+  readonly credentials: () => Promise<Readonly<Record<string, string>>>
 }
 
 /** Where the token of the workload identity is. `expected`: without it nothing is asked; else it is sent when it is there. */
@@ -17,10 +17,23 @@ export interface TokenFile {
 
 const USABLE = /^[\x21-\x7e]+$/
 
-/** `from`: addresses with commas or spaces between them, or `@` and the path of a file with such in it.
+/** Of a workload. `from`: addresses with commas or spaces between them, or `@` and the path of a file with such in it.
  *  Throws Problem `invalid_request` for addresses that are none. */
 export function contactOf(from: string, token: TokenFile | null): Contact {
-  return { addresses: addressSource(from), identity: token === null ? async () => null : identitySource(token) }
+  const identity = token === null ? async () => null : identitySource(token)
+  return { addresses: addressSource(from), credentials: shown(identity, (jwt) => ({ authorization: `Bearer ${jwt}` })) }
+}
+
+/** Of an operator, who shows a Nomad token; null: none. Otherwise as `contactOf`. */
+export function operatorContactOf(from: string, nomadToken: () => Promise<string | null>): Contact {
+  return { addresses: addressSource(from), credentials: shown(nomadToken, (token) => ({ 'x-nomad-token': token })) }
+}
+
+function shown(secret: () => Promise<string | null>, headers: (secret: string) => Record<string, string>) {
+  return async () => {
+    const found = await secret()
+    return found === null ? {} : headers(found)
+  }
 }
 
 function addressSource(from: string): Contact['addresses'] {
@@ -51,7 +64,7 @@ function addressesIn(text: string): string[] {
 }
 
 /** A file that is gone, empty or half written for a moment leaves the token as it is. */
-function identitySource({ path, expected }: TokenFile): Contact['identity'] {
+function identitySource({ path, expected }: TokenFile): () => Promise<string | null> {
   let token: string | null = null
   return async () => {
     const found = (await contentOf(path))?.trim() ?? ''

@@ -126,13 +126,13 @@ export class ReplicaUnderTest {
   }
 
   /** Registers a job of one group `api` and waits until its allocations run; gives their IDs. */
-  async job(id: string, more: { readonly type?: string; readonly meta?: Record<string, string> } = {}): Promise<string[]> {
+  async job(id: string, more: JobShape = {}): Promise<string[]> {
     this.nomad.registerJob(jobSpec(id, more))
     let running: { ID: string; ClientStatus: string }[] = []
     await this.until(async () => {
       const { text } = await this.askNomad('GET', `/v1/job/${encodeURIComponent(id)}/allocations`)
       running = (JSON.parse(text) as typeof running).filter(({ ClientStatus }) => ClientStatus === 'running')
-      return running.length === 2
+      return running.length === (more.count ?? 2)
     })
     return running.map(({ ID }) => ID)
   }
@@ -152,10 +152,14 @@ export class ReplicaUnderTest {
   }
 }
 
-function jobSpec(
-  id: string,
-  { type = 'service', meta }: { readonly type?: string; readonly meta?: Record<string, string> },
-): JobSpec {
+interface JobShape {
+  readonly type?: string
+  /** Of its one group; 2 if not given. */
+  readonly count?: number
+  readonly meta?: Record<string, string>
+}
+
+function jobSpec(id: string, { type = 'service', count = 2, meta }: JobShape): JobSpec {
   return {
     ID: id,
     Type: type,
@@ -163,7 +167,7 @@ function jobSpec(
     TaskGroups: [
       {
         Name: 'api',
-        Count: 2,
+        Count: count,
         Update: {
           MaxParallel: 1,
           HealthCheck: 'task_states',

@@ -28,7 +28,11 @@ export const AskRequest = only(
     ),
     deadline: optional(time('When the credential ends that this is about: the earlier the sooner')),
     priority: optional(Type.Integer({ minimum: -1000, maximum: 1000, description: 'Higher goes first; 0 if not given' })),
-    wave: optional(name('A label for the requests that belong together')),
+    wave: optional(
+      name(
+        'A label for the requests that belong together. A request that has one already, and is acted on, is joined as it is: the answer tells its label',
+      ),
+    ),
   },
   'AskRequest',
 )
