@@ -1,7 +1,11 @@
-# What somebody needs who freezes and thaws rollouts: lockkeeper lock, unlock, resume, release. `default` is the namespace in which
+# What somebody needs who freezes and thaws rollouts: lockkeeper lock, unlock, resume, release, and who restarts
+# jobs: lockkeeper restart. `default` is the namespace in which
 # lockkeeper keeps its variables. A team gets the paths of its own namespace only: "lockkeeper/locks/<namespace>", and so on.
 
 namespace "default" {
+  # Of the jobs that are restarted, in their namespaces: which allocations run. To restart them yourself you need no right.
+  capabilities = ["read-job"]
+
   variables {
     path "lockkeeper/locks" {
       capabilities = ["read", "list", "write", "destroy"]

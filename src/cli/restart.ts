@@ -8,7 +8,7 @@ import { plain, writeJson, type Env, type Io, type Verb } from './io.ts'
 import { withNomad } from './operator.ts'
 import { createRequests, isOpen, type Requests, type RequestView } from './requests.ts'
 import { allowsColours, operatorContact, operatorName, operatorSettings, ownNamespace } from './settings.ts'
-import { targetOf, targetText, type Target } from './target.ts'
+import { countText, targetOf, targetText, type Target } from './target.ts'
 import { rowOf, rowsOf } from './wave.ts'
 import { jsonShow, lineShow, liveShow, type Hints, type Show } from './wave-view.ts'
 
@@ -159,8 +159,7 @@ async function watchAgain(session: Session, known: Wave, wave: string): Promise<
   const seen = await waveNamed(requests, wave, signal)
   known.name = wave
   known.rows = rowsOf(seen)
-  const count = `${known.rows.length} ${known.rows.length === 1 ? 'allocation' : 'allocations'}`
-  show.begun({ wave, about: `${count}, ${seen[0]?.reason}`, joined: null })
+  show.begun({ wave, about: `${countText(known.rows.length)}, ${seen[0]?.reason}`, joined: null })
   return await watch(session, known)
 }
 

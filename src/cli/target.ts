@@ -12,6 +12,8 @@ export interface Target {
   /** The one that was named, or those of the job that run, in the order of their names. */
   readonly allocations: readonly Pick<Allocation, 'id' | 'name'>[]
   readonly named: 'allocation' | 'job'
+  /** How many of the job are to run and do not: those start anew by themselves. */
+  readonly down: number
 }
 
 const FULL_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
@@ -53,17 +55,24 @@ export async function targetOf(
 
   const level = { namespace, job: word, ...(group === undefined ? {} : { group }) }
   const all = await cluster.allocations(namespace, word, signal)
-  const running = all.filter((one) => one.desired === 'run' && one.client === 'running' && (group ?? one.group) === one.group)
+  const meant = all.filter((one) => one.desired === 'run' && (group ?? one.group) === one.group)
+  const running = meant.filter(({ client }) => client === 'running')
+  const down = meant.filter(({ client }) => client === 'pending').length
   const byName = (a: Allocation, b: Allocation) => a.name.localeCompare(b.name, 'en', { numeric: true }) || (a.id < b.id ? -1 : 1)
-  return { level, allocations: running.toSorted(byName), named: 'job' }
+  return { level, allocations: running.toSorted(byName), named: 'job', down }
 }
 
-export function targetText({ level, allocations, named }: Target): string {
+export function targetText({ level, allocations, named, down }: Target): string {
   if (named === 'allocation') return `allocation ${allocations[0]?.id} of ${describe(level)}`
-  return `${allocations.length} ${allocations.length === 1 ? 'allocation' : 'allocations'} of ${describe(level)}`
+  const leftOut = down === 0 ? '' : `; left out because not running: ${down}`
+  return `${countText(allocations.length)} of ${describe(level)}${leftOut}`
+}
+
+export function countText(count: number): string {
+  return `${count} ${count === 1 ? 'allocation' : 'allocations'}`
 }
 
 function theOne(allocation: Allocation): Target {
   const { namespace, job, group } = allocation
-  return { level: { namespace, job, group }, allocations: [allocation], named: 'allocation' }
+  return { level: { namespace, job, group }, allocations: [allocation], named: 'allocation', down: 0 }
 }

@@ -28,7 +28,7 @@ export interface Wish {
 export function waveName(job: string, time: string, by: string, id: string): string {
   const at = time.replace(/[-:]|\.\d+Z$/g, '').replace('T', '-')
   const words = [job.slice(0, 60), at, by.slice(0, 40), id.slice(0, 4)]
-  return words.map((word) => word.replace(/[^A-Za-z0-9._]+/g, '-').replace(/^-+/, '')).join('-')
+  return words.map((word) => word.replace(/[^A-Za-z0-9._]+/g, '-').replace(/^-+|-+$/g, '')).join('-')
 }
 
 /** The wave that is under way for one of these allocations with the same wish; null: none. */

@@ -157,6 +157,16 @@ describe('a managed request', () => {
     expect(await requests()).toEqual([])
   })
 
+  it('C5.6 of a second wave joins the first one, also when that is acted on, and learns its label', async () => {
+    const first = await stored(0, { wave: 'w1' })
+    await world.until(async () => (await holds()) === 1)
+    const second = await stored(0, { wave: 'w2', reason: 'me too' })
+    expect(second).toMatchObject({ id: first.id, wave: 'w1', reason: 'new certificate' })
+    await ended(first.id)
+    await world.clock.advance(30_000)
+    expect(restarts()).toEqual([ids[0]])
+  })
+
   it('with a wave is listed by it', async () => {
     await stored(0, { wave: 'w1' })
     await stored(1)
