@@ -147,8 +147,9 @@ async function targetIn(env: Env, flag: string | undefined, word: string, group:
   return await withNomad(nomad, io, (client) => targetOf(client, namespace, word, group, signal))
 }
 
-function nothing({ level }: Target, { stdout }: Io, json: boolean): number {
-  const detail = `nothing runs in ${describe(level)}: there is nothing to restart`
+function nothing({ level, down }: Target, { stdout }: Io, json: boolean): number {
+  const why = down === 0 ? 'there is nothing to restart' : `${down} that are to run start anew by themselves`
+  const detail = `nothing runs in ${describe(level)}: ${why}`
   if (json) writeJson(stdout, { event: 'nothing', detail })
   else stdout.write(`${plain(detail)}\n`)
   return 0

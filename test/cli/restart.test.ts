@@ -161,7 +161,7 @@ describe('who looks away', () => {
   it('--detach asks and goes, --cancel withdraws what waits', async () => {
     const ids = await jobOf('left', 2)
     await lock()
-    const asked = await call('left', '--detach', '--addr', given.replica.address)
+    const asked = await call('left', '--detach', '--addr', `http://127.0.0.1:1,${given.replica.address}`)
     expect(asked).toMatchObject({ code: 0, stderr: '' })
     expect(asked.stdout).toContain('asked for; the service goes on with it\n')
     const words = hint(asked.stdout, 'withdraw what waits')
