@@ -9,6 +9,8 @@ import { alreadyAsked, rowOf, rowsOf, waveName, waveUnderWay, type Row, type Wis
 export interface Wave {
   name: string
   rows: readonly Row[]
+  /** What the service has warned of. */
+  readonly warnings: Set<string>
 }
 export interface Asker {
   readonly requests: Requests
@@ -56,6 +58,7 @@ export async function askWave(
       const answer = await requests.put({ ...wish, allocation, wave: wave.name }, signal)
       const satisfied: Row = { ...row, state: 'done', detail: 'there is nothing to restart in it' }
       wave.rows = [...wave.rows, answer === null ? satisfied : rowOf(answer)]
+      for (const warning of answer?.warnings ?? []) wave.warnings.add(warning)
       return answer
     } catch (error) {
       const isGone = error instanceof Problem && (error.kind === 'unknown_allocation' || error.kind === 'allocation_finished')

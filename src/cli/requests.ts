@@ -20,6 +20,8 @@ export interface RequestView {
   readonly position: number | null
   readonly waiting_for: { readonly kind: string; readonly detail: string } | null
   readonly detail: string
+  /** Of an answer to who asks: what will not work as it looks. */
+  readonly warnings?: readonly string[]
 }
 
 export interface Asked {

@@ -101,6 +101,7 @@ export const verb: Verb = {
         await askWave({ requests, clock: io.clock, newId: io.newId, by, signal }, target, { ...wish, reason }, known, (other) =>
           show.begun({ wave: known.name, about: targetText(target), joined: other === null ? null : joinedText(other) }),
         )
+        known.warnings.forEach((warning) => show.warning(warning))
         if (!detach) return await watch(own, known)
         show.rows(known.rows)
         show.left(known.name, 'asked for; the service goes on with it', own.hints(known.name))
@@ -119,7 +120,7 @@ async function untilInterrupted(
 ): Promise<number> {
   const { io, show, hints } = session
   const control = new AbortController()
-  const known: Wave = { name: '', rows: [] }
+  const known: Wave = { name: '', rows: [], warnings: new Set() }
   let by: NodeJS.Signals | null = null
   const unlisten = io.listen(['SIGINT', 'SIGTERM'], (signal) => {
     by ??= signal

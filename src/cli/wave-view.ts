@@ -21,6 +21,7 @@ export interface Hints {
 
 export interface Show {
   begun(begun: Begun): void
+  warning(text: string): void
   /** Called at each look, also when nothing has changed. */
   rows(rows: readonly Row[]): void
   unreachable(problem: Problem): void
@@ -48,6 +49,7 @@ export function jsonShow(stdout: Writer): Show {
   const changed = changes()
   return {
     begun: ({ wave, about, joined }) => writeJson(stdout, { event: 'wave', wave, about, joined }),
+    warning: (detail) => writeJson(stdout, { event: 'warning', detail }),
     rows: (rows) => {
       for (const row of changed(rows, ({ position }) => position)) writeJson(stdout, { event: 'request', ...row })
     },
@@ -71,6 +73,7 @@ export function lineShow(stdout: Writer, clock: Clock): Show {
   const line = (text: string) => stdout.write(`${plain(text)}\n`)
   return {
     begun: (begun) => line(begunText(begun)),
+    warning: (text) => line(`warning: ${text}`),
     rows: (rows) => {
       for (const row of changed(rows)) {
         // They wait for the same: the first of them says it for all.
@@ -91,7 +94,6 @@ export function liveShow(stdout: Writer, clock: Clock, colours: boolean): Show {
   const since = new Map<string, { readonly state: Row['state']; readonly at: number }>()
   const paint = (code: number | undefined, text: string) =>
     colours && code !== undefined ? `\u001b[${code}m${text}\u001b[0m` : text
-  let head = ''
   let drawn = 0
   let last: readonly Row[] = []
 
@@ -122,9 +124,9 @@ export function liveShow(stdout: Writer, clock: Clock, colours: boolean): Show {
 
   return {
     begun(begun) {
-      head = begunText(begun)
-      stdout.write(`${plain(head)}\n`)
+      stdout.write(`${plain(begunText(begun))}\n`)
     },
+    warning: (text) => stdout.write(`${paint(33, plain(`warning: ${text}`))}\n`),
     rows(rows) {
       for (const { allocation, state } of rows)
         if (since.get(allocation)?.state !== state) since.set(allocation, { state, at: clock.now() })

@@ -14,7 +14,7 @@ let given: ReplicaUnderTest
 beforeAll(async () => {
   binary.build()
   given = await ReplicaUnderTest.start()
-})
+}, 60_000)
 afterEach(async () => {
   binary.endAll()
   await given.ask('DELETE', '/v1/locks')
@@ -176,6 +176,14 @@ describe('who looks away', () => {
     expect(late.stdout).toMatch(/: 2 withdrawn, 0s\n$/)
     await unlock()
     expect(await restartsOf(ids)).toEqual([0, 0])
+  })
+
+  it('C3.12 says what a signal will not do', async () => {
+    const template = { DestPath: 'secrets/app.env', Envvars: true, EmbeddedTmpl: 'a=b', ChangeMode: 'noop' }
+    await given.job('signalled', { count: 1, meta: META, templates: [template] })
+    await lock()
+    const ended = await call('signalled', '--action', 'signal', '--signal', 'SIGUSR1', '--detach', '--json')
+    expect(eventsOf(ended).find(({ event }) => event === 'warning')?.['detail']).toContain('secrets/app.env')
   })
 
   it('--wait watches for so long: 4 under an operator lock', async () => {

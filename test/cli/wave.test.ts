@@ -106,7 +106,7 @@ describe('restart --wave', () => {
 
   it('draws a table over itself on a terminal, as wide and as high as that is', async () => {
     const all = [view(0, { state: 'observing', detail: 'the gate watches\u001b[2J', ...over }), view(1), view(2), view(3)]
-    shows([all, all, all.map((one) => ({ ...one, state: 'done' as const, ...over }))])
+    shows([all, all, all, all.map((one) => ({ ...one, state: 'done' as const, ...over }))])
     let text = ''
     const stdout = { write: (part: string) => void (text += part), isTTY: true, size: () => ({ columns: 48, rows: 7 }) }
     expect((await watched([], { stdout })).code).toBe(0)
@@ -137,7 +137,7 @@ describe('restart --wave', () => {
     const events = stdout
       .trim()
       .split('\n')
-      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .map((line) => JSON.parse(line) as Record<string, string | number | undefined>)
     expect(
       events.map(({ event, allocation, state }) => [event, allocation, state].filter((word) => word !== undefined).join(' ')),
     ).toEqual(['wave', 'request a-0 acting', 'request a-1 waiting', 'request a-0 done', 'request a-1 gone', 'over'])

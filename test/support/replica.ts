@@ -157,9 +157,10 @@ interface JobShape {
   /** Of its one group; 2 if not given. */
   readonly count?: number
   readonly meta?: Record<string, string>
+  readonly templates?: readonly object[]
 }
 
-function jobSpec(id: string, { type = 'service', count = 2, meta }: JobShape): JobSpec {
+function jobSpec(id: string, { type = 'service', count = 2, meta, templates = [] }: JobShape): JobSpec {
   return {
     ID: id,
     Type: type,
@@ -180,6 +181,7 @@ function jobSpec(id: string, { type = 'service', count = 2, meta }: JobShape): J
             Name: 'app',
             Driver: 'dev',
             Config: { healthy_after: '0s' },
+            Templates: templates,
             Identities: [{ Name: 'lockkeeper', Audience: ['lockkeeper'], TTL: 3_600 * SECOND, File: true }],
           },
         ],
