@@ -139,11 +139,13 @@ export class Chores {
     this.#deps.memory.end(entry.record.key, state, reason)
   }
 
-  /** Its asker has not come back. The place is not ours to give up when it waits at another replica meanwhile. */
+  /** Its asker has not come back. It may wait at another replica meanwhile, also one of which no list has told yet: nobody goes before
+   *  it until its place is gone for certain. */
   #giveUp(waiter: Waiter): void {
     const request = requestOf(waiter, this.#queue)
-    if (request?.record?.via === this.#deps.replica.id) this.leave(waiter)
-    else this.#forget(waiter)
+    this.#forget(waiter)
+    if (request?.record?.via === this.#deps.replica.id)
+      this.run(`remove ${request.path} ${request.modifyIndex}`, () => this.#remove(request))
   }
 
   #forget(waiter: Waiter): void {
@@ -246,7 +248,7 @@ export class Chores {
     else this.put({ ...variable, record: readRequest(variable.items), knownAt: this.#deps.clock.now() })
   }
 
-  /** A request as it was just read or written, perhaps before a list shows it. */
+  /** As it was just read or written, perhaps before a list shows it. */
   put(entry: Entry): void {
     putEntry(this.#queue, entry)
     if (isManaged(entry)) this.#deps.memory.know(entry.record)
@@ -265,7 +267,7 @@ export class Chores {
       .remove(entry.path, entry.modifyIndex, this.#deps.signal)
       .catch((error: unknown) => {
         // Whether it is gone, the next list tells.
-        dropEntry(this.#queue, entry.path, this.#queue.index)
+        if (!this.#queue.entries.has(entry.path)) dropEntry(this.#queue, entry.path, this.#queue.index)
         throw error
       })
     if (removed.kind === 'conflict' && removed.current !== null) {
