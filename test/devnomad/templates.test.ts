@@ -123,16 +123,19 @@ describe('an identity with a file', () => {
     expect(claims.exp - claims.iat).toBe(60)
   })
 
-  it('whose change_mode meets a task between two starts kills it', async () => {
+  it.each([
+    ['restart', 'dead'],
+    ['noop', 'running'],
+  ])('C3.17 that is renewed between two starts of its task, with change_mode %s: the task is %s', async (ChangeMode, State) => {
     const job = webJob({ count: 1 })
     const [group] = job.TaskGroups as [{ Tasks: object[] }]
-    const Identities = [{ Name: 'lk', Audience: ['a'], TTL: 60e9, ChangeMode: 'restart', File: true }]
+    const Identities = [{ Name: 'lk', Audience: ['a'], TTL: 60e9, ChangeMode, File: true }]
     world = await given({ ...job, TaskGroups: [{ ...group, Tasks: [{ ...group.Tasks[0], Identities }] }] })
     const alloc = await world.first()
     // It was started right at the beginning, so its identity is renewed after 30 s.
     await world.clock.advance(9_000)
     world.nomad.crash(alloc.ID)
-    await world.clock.advance(5_000)
-    expect((await world.again(alloc)).TaskStates?.['app']).toMatchObject({ State: 'dead' })
+    await world.clock.advance(ChangeMode === 'noop' ? 30_000 : 5_000)
+    expect((await world.again(alloc)).TaskStates?.['app']).toMatchObject({ State })
   })
 })

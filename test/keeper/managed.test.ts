@@ -3,7 +3,7 @@ import type { Hold, State } from '../../src/core/state.ts'
 import { lock, unlock } from '../../src/keeper/operate.ts'
 import type { Keeper } from '../../src/keeper/keeper.ts'
 import type { RequestInput, RequestSeen } from '../../src/keeper/requests.ts'
-import { problemOf, World } from '../support/world.ts'
+import { jobOfDev, problemOf, World } from '../support/world.ts'
 
 const here = () => new AbortController().signal
 const scope = { namespace: 'default', job: 'web', group: 'api' }
@@ -140,6 +140,26 @@ describe('a managed request', () => {
     await ended(id)
     await world.clock.advance(60_000)
     expect(restarts()).toEqual([ids[0], ids[0]])
+  })
+
+  it('C3.13 of a task that has finished by design is satisfied, and nothing is done', async () => {
+    const spec = jobOfDev({ allocations: 1 }) as unknown as { TaskGroups: [{ Tasks: object[] }] }
+    spec.TaskGroups[0].Tasks.push({
+      Name: 'migrate',
+      Driver: 'dev',
+      Config: {},
+      Lifecycle: { Hook: 'poststart', Sidecar: false },
+    })
+    world.nomad.registerJob(spec as never)
+    await world.until(async () => (await world.allocations()).length === 1 && !(await world.cluster.deploying('default', 'web')))
+    ids = await world.allocations()
+    expect(await put(0, { task: 'migrate' })).toEqual({ kind: 'satisfied' })
+    expect(await requests()).toEqual([])
+    const { id } = await stored(0)
+    await ended(id)
+    expect(await seen(id)).toMatchObject({ state: 'done' })
+    expect(restarts()).toEqual([ids[0]])
+    expect((await world.state()).failures).toEqual([])
   })
 
   it('M5: with health_check = none is over when it was acted on, and is acted on once', async () => {
