@@ -46,6 +46,8 @@ export class Nemesis {
   readonly #trace: (text: string) => void
   /** What mends the misfortunes that are under way. */
   readonly #mends = new Set<() => void>()
+  /** Nodes that are down, silent or away: one thing at a time. */
+  readonly #struck = new Set<string>()
   #quiet = false
   readonly counts = new Map<string, number>()
 
@@ -101,6 +103,7 @@ export class Nemesis {
     const replica = chance.pick(replicas)
     const shim = chance.pick(shims.filter(({ ended }) => ended === null))
     const node = chance.pick(scenery.nodes)
+    const struck = this.#struck.has(node)
     const now = timeline.now()
     this.#trace(`${(now / 1_000).toFixed(3)} !! ${misfortune}`)
     switch (misfortune) {
@@ -146,19 +149,31 @@ export class Nemesis {
         this.#cluster.stale.probability = 0.3
         return this.#mendAfter(chance.skewed(1_000, 30_000), () => (this.#cluster.stale.probability = 0.02))
       case 'node down':
+        if (struck) return
+        this.#struck.add(node)
         nomad.node(node).down()
         return this.#mendAfter(chance.skewed(1_000, 120_000), () => void this.#boot(node))
       case 'node silent': {
+        if (struck) return
+        this.#struck.add(node)
         const ms = chance.skewed(500, 120_000)
         nomad.node(node).silence(chance.pick(['refuses', 'hangs']))
         this.#cluster.troubled(node, now + ms)
-        return this.#mendAfter(ms, () => nomad.node(node).speak())
+        return this.#mendAfter(ms, () => {
+          this.#struck.delete(node)
+          nomad.node(node).speak()
+        })
       }
       case 'node away': {
+        if (struck) return
+        this.#struck.add(node)
         const ms = chance.skewed(500, 120_000)
         nomad.node(node).away()
         this.#cluster.troubled(node, now + ms)
-        return this.#mendAfter(ms, () => nomad.node(node).back())
+        return this.#mendAfter(ms, () => {
+          this.#struck.delete(node)
+          nomad.node(node).back()
+        })
       }
       case 'drain':
         return void this.#drain(node, chance.skewed(1_000, 60_000), chance.skewed(5_000, 120_000)).catch(() => undefined)
@@ -223,7 +238,10 @@ export class Nemesis {
       ({ nodeName, desired, client }) => nodeName === node && desired === 'run' && client === 'running',
     )
     if (there) this.#cluster.timeline.after(2_000, () => void this.#boot(node))
-    else this.#cluster.nomad.node(node).up()
+    else {
+      this.#struck.delete(node)
+      this.#cluster.nomad.node(node).up()
+    }
   }
 
   async #drain(name: string, deadlineMs: number, ms: number): Promise<void> {
