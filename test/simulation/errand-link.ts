@@ -61,14 +61,14 @@ export class ErrandLink {
   }
 
   /** The same, each call watched. */
-  actions({ restart, signal, stop }: Actions): Actions {
-    const { bound } = this.#deps
+  actions(real: Actions): Actions {
+    const bound = (ms: number) => this.#deps.bound(ms)
     return {
       restart: (id, task, ms, ...rest) =>
-        this.#watched('restart', id, task, bound(ms), (within) => restart(id, task, within, ...rest)),
+        this.#watched('restart', id, task, bound(ms), (within) => real.restart(id, task, within, ...rest)),
       signal: (id, task, name, ms, ...rest) =>
-        this.#watched('signal', id, task, bound(ms), (within) => signal(id, task, name, within, ...rest)),
-      stop: (id, ms, ...rest) => this.#watched('replace', id, null, bound(ms), (within) => stop(id, within, ...rest)),
+        this.#watched('signal', id, task, bound(ms), (within) => real.signal(id, task, name, within, ...rest)),
+      stop: (id, ms, ...rest) => this.#watched('replace', id, null, bound(ms), (within) => real.stop(id, within, ...rest)),
     }
   }
 

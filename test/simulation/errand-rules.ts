@@ -58,13 +58,16 @@ export class ErrandRules {
     const given = ledger.leaseGiven.get(`${hold.id} ${hold.lease.path}`) ?? 0
     const lock = ledger.lockAt(given, scope)
     if (lock !== undefined)
-      throw new Violation('operator locks', `${text} under hold ${hold.id}, given at ${given} after ${lock.path} at ${lock.index}`)
+      throw new Violation(
+        'operator locks',
+        `${text} under hold ${hold.id}, given at ${given} after ${lock.path} at ${lock.index}`,
+      )
     const request = this.#requestOf(scope, errand.unit, given)
     if (request === null)
       throw new Violation('the request is read again', `${text} under hold ${hold.id}, whose request was gone at ${given}`)
     errand.request = `${request.record.key}@${request.modifyIndex}`
-    this.#errands.push(errand)
     this.#checkOnce(errand, text)
+    this.#errands.push(errand)
     const told = { hold, scope, by: errand.shim, key: hold.key }
     if (first) checkBudget(ledger, policies, truth, told, now())
     story.acts.push(errand)
@@ -104,7 +107,8 @@ export class ErrandRules {
   async asked(asked: Asked): Promise<void> {
     const isOpen = [...this.#deps.ledger.requests.values()].some(({ record }) => record.key === asked.id)
     if (isOpen) this.#open.push(asked)
-    else if (!this.#deps.ledger.cancelled.has(asked.id ?? '')) await this.#checkDone(asked, asked.id === null ? 'satisfied' : 'stored')
+    else if (!this.#deps.ledger.cancelled.has(asked.id ?? ''))
+      await this.#checkDone(asked, asked.id === null ? 'satisfied' : 'stored')
   }
 
   /** A request was removed. */
@@ -130,8 +134,11 @@ export class ErrandRules {
     return (task === null ? this.#deps.tasks : [task]).every((name) => {
       const started = truth.of(unit)?.started.get(name) ?? -Infinity
       const seen = tasks[name]?.startedAt ?? -Infinity
-      const isSignalled = action === 'signal' && this.#errands.some((one) => reaches(one, unit, name) && (one.effectAt ?? -1) >= changedAt)
-      return started > changedAt || (since !== null && seen > since) || isSignalled
+      const isSignalled =
+        action === 'signal' && this.#errands.some((one) => reaches(one, unit, name) && (one.effectAt ?? -1) >= changedAt)
+      // Where no process is, none has the old value.
+      const isDown = truth.of(unit)?.running.has(name) !== true
+      return isDown || started > changedAt || (since !== null && seen > since) || isSignalled
     })
   }
 
@@ -155,16 +162,22 @@ export class ErrandRules {
 
   /** A second act on the very same request only where the first one had no answer, or its replica was lost or slow. */
   #checkOnce(errand: Errand, text: string): void {
-    const { ledger } = this.#deps
-    const before = this.#errands.find(
-      (one) => one !== errand && one.request === errand.request && one.action === errand.action && one.task === errand.task && one.effectAt !== null,
+    const again = this.#errands.filter(
+      (one) => one.unit === errand.unit && one.action === errand.action && one.task === errand.task && one.effectAt !== null,
     )
-    if (before === undefined || !before.answered || !before.host.alive) return
-    const story = ledger.holds.get(before.hold)
-    const isSame = before.hold === errand.hold && before.lease === errand.lease
-    const wasLate = ledger.forced.has(before.hold) || story?.hold.outcome !== 'done' || story.hold.lease.path !== before.lease
-    if (wasLate && !isSame) return
-    throw new Violation('one act a request', `${text} for ${errand.request}, as ${before.shim} did at ${before.beganAt}`)
+    const first = again.find((one) => one.answered && one.host.alive && this.#isSame(one, errand))
+    if (first === undefined) return
+    throw new Violation('one act a request', `${text} for ${errand.request}, as ${first.shim} did at ${first.beganAt}`)
+  }
+
+  /** Whether the other one was for what this one is for: under the same grant, or for the request just as it is. */
+  #isSame(other: Errand, errand: Errand): boolean {
+    if (other.hold === errand.hold) return other.lease === errand.lease
+    const { ledger } = this.#deps
+    const hold = ledger.holds.get(other.hold)?.hold
+    if (hold === undefined || hold.outcome !== 'done' || hold.lease.path !== other.lease || ledger.forced.has(hold.id))
+      return false
+    return `${hold.key}@${hold.request}` === errand.request
   }
 }
 

@@ -85,7 +85,7 @@ export class SimulatedRequester {
   /** Of replicas at random, until one answers. What is wrong with the ask itself ends it. */
   async #call<T = RequestAnswer>(serve: (replica: SimulatedReplica, closed: AbortSignal) => Promise<T>): Promise<T> {
     const { host, network, chance, replicas } = this.#deps
-    let last: unknown
+    let last: unknown = new Error('there is no replica')
     for (let tries = 0; tries < TRIES; tries++) {
       const replica = chance.pick(replicas())
       const work = (bounded: AbortSignal) => network.exchange(host, replica.host, bounded, (closed) => serve(replica, closed))

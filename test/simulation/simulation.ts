@@ -127,8 +127,9 @@ class Crowd {
   lost({ monitor, timeline }: Cluster): string {
     const waiting = this.#cluster.shims.filter(({ ended }) => ended === null)
     const holds = [...monitor.ledger.semaphores.values()].flatMap(({ state }) => state.holds)
+    const asking = this.#cluster.requesters.filter(({ ended }) => ended === null).map(({ host }) => host.name)
     const names = waiting.map(({ host, wish, startedAt }) => `${host.name} for ${JSON.stringify(wish)} since ${startedAt}`)
-    return `at ${timeline.now()} wait: ${names.join('; ')}; held: ${JSON.stringify(holds)}; requests: ${[...monitor.ledger.requests.keys()].join(' ')}`
+    return `at ${timeline.now()} wait: ${[...names, ...asking].join('; ')}; held: ${JSON.stringify(holds)}; requests: ${[...monitor.ledger.requests.keys()].join(' ')}`
   }
 
   async #more(): Promise<void> {

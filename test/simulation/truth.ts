@@ -51,7 +51,13 @@ export class Truth {
 
   #saw({ alloc, task, event }: WorkloadEvent): void {
     const at = this.#now()
-    const process: Process = this.#processes.get(alloc) ?? { up: [], healthy: [], downSince: at, running: new Set(), started: new Map() }
+    const process: Process = this.#processes.get(alloc) ?? {
+      up: [],
+      healthy: [],
+      downSince: at,
+      running: new Set(),
+      started: new Map(),
+    }
     this.#processes.set(alloc, process)
     const isMain = task === this.#tasks[0]
     if (event === 'running') {
