@@ -20,7 +20,8 @@ export interface RequestInput {
   readonly action?: ManagedAction
   readonly signal?: string
   readonly reason: string
-  /** On the clock of the unit's own host, in milliseconds since the epoch. */
+  /** On the clock of the unit's own host, in milliseconds since the epoch. Without it a restart that the servers hear of after the ask
+   *  counts as later than the ask: it may have been earlier by as much as they lag, or as the agent of the node was silent. */
   readonly since?: number
   readonly deadline?: number
   readonly priority?: number

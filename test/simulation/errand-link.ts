@@ -109,8 +109,20 @@ export class ErrandLink {
     const { timeline, watch } = this.#deps
     const beganAt = timeline.now()
     const errand: Errand = {
-      ...{ shim: this.#host.name, host: this.#host, unit, action, task, beganAt, until: beganAt + boundMs },
-      ...{ leases: this.#leases, effectAt: null, inFlight: true, hold: '', lease: '', request: '', answered: false },
+      shim: this.#host.name,
+      host: this.#host,
+      unit,
+      action,
+      task,
+      beganAt,
+      until: beganAt + boundMs,
+      leases: this.#leases,
+      effectAt: null,
+      inFlight: true,
+      hold: '',
+      lease: '',
+      request: '',
+      answered: false,
     }
     const verb = action === 'replace' ? `allocation/${unit}/stop` : `client/allocation/${unit}/${action}`
     this.#calls.set(`/v1/${verb}`, errand)

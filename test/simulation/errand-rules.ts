@@ -29,6 +29,9 @@ interface ErrandRulesDeps {
   readonly truth: Truth
   readonly tasks: readonly string[]
   readonly now: () => number
+  /** How much older than the truth a baseline may be, and until when the servers may not have heard of this node. */
+  readonly lagMs: number
+  readonly trouble: (node: string) => number
 }
 
 export class ErrandRules {
@@ -128,8 +131,10 @@ export class ErrandRules {
     throw new Violation('no request is lost', `request ${id} of ${by} (${JSON.stringify(asked)}) is ${how}, but ${known}`)
   }
 
-  #isDone({ unit, task, action, since, changedAt }: Asked, { tasks }: Allocation): boolean {
-    const { truth } = this.#deps
+  #isDone({ unit, task, action, since, changedAt }: Asked, { tasks, nodeName }: Allocation): boolean {
+    const { truth, lagMs, trouble } = this.#deps
+    // Without a time a start counts as later than the ask when the servers hear of it later: that is what the product promises.
+    const heard = (at: number) => (since === null ? Math.max(at, trouble(nodeName)) + 2 * lagMs + 500 : at)
     if (action === 'replace') return false
     return (task === null ? this.#deps.tasks : [task]).every((name) => {
       const started = truth.of(unit)?.started.get(name) ?? -Infinity
@@ -138,7 +143,7 @@ export class ErrandRules {
         action === 'signal' && this.#errands.some((one) => reaches(one, unit, name) && (one.effectAt ?? -1) >= changedAt)
       // Where no process is, none has the old value.
       const isDown = truth.of(unit)?.running.has(name) !== true
-      return isDown || started > changedAt || (since !== null && seen > since) || isSignalled
+      return isDown || heard(started) > changedAt || (since !== null && seen > since) || isSignalled
     })
   }
 

@@ -44,8 +44,8 @@ export class Monitor {
   constructor(deps: MonitorDeps) {
     this.#deps = deps
     const { ledger, policies } = this
-    const { truth, lagMs, tasks, now } = deps
-    this.#errands = new ErrandRules({ ledger, policies, truth, tasks, now })
+    const { truth, lagMs, tasks, now, trouble } = deps
+    this.#errands = new ErrandRules({ ledger, policies, truth, tasks, now, lagMs, trouble })
     this.#world = { ledger, policies, truth, lagMs, leaseStands: (path, index) => this.#leaseStands(path, index) }
   }
 

@@ -18,6 +18,8 @@ export interface Tamper {
   /** What a replica sends to Nomad. */
   request?(request: Request): Request
   answer?(request: Request, answer: Answer): Answer
+  /** How often the connection of an act breaks, which is executed all the same. */
+  readonly torn?: number
   /** How long a replica may wait for an act. */
   bound?(ms: number): number
   /** What a shim asks a replica for, as the replica understands it. */

@@ -47,8 +47,12 @@ export class SimulatedReplica {
     this.#fault = deps.fault
     const { newId, log, leaseTtlMs, timeline, chance, truth, errandWatch, network, tamper } = deps
     const errands = new ErrandLink(this.host, {
-      ...{ timeline, chance, truth, watch: errandWatch, ttlMs: leaseTtlMs },
-      torn: () => (network.weather.lost > 0 ? 0.03 : 0),
+      timeline,
+      chance,
+      truth,
+      watch: errandWatch,
+      ttlMs: leaseTtlMs,
+      torn: () => tamper.torn ?? (network.weather.lost > 0 ? 0.03 : 0),
       bound: (ms) => tamper.bound?.(ms) ?? ms,
     })
     const { variables, cluster, actions } = linkToNomad(this.host, { ...deps, errands })

@@ -123,3 +123,42 @@ export function onlySeemsRenewed(): Tamper {
     answer: (request, answer) => (request.path === elsewhere ? { ...answer, status: 200, body } : answer),
   }
 }
+
+interface Started extends Row {
+  readonly TaskStates: Record<string, object> | null
+}
+/** Every task looks as if it had been started a moment ago, again. */
+export const startedJustNow = (): Tamper =>
+  answers<Started[]>(/\/allocations\?/, (rows) =>
+    rows.map((row) => ({
+      ...row,
+      TaskStates: Object.fromEntries(
+        Object.entries(row.TaskStates ?? {}).map(([name, task]) => [
+          name,
+          { ...task, Restarts: 99, StartedAt: '2030-01-01T00:00:00Z' },
+        ]),
+      ),
+    })),
+  )
+
+/** Every act is done, and answered as one that met no process; nobody sees a restart. */
+export function notDone(): Tamper {
+  const sight = frozen()
+  return {
+    answer(request, answer) {
+      if (request.method !== 'PUT' || !request.path.startsWith('/v1/client/')) return sight.answer?.(request, answer) ?? answer
+      return { ...answer, status: 500, body: 'Task not running' }
+    },
+  }
+}
+
+/** What was asked for once is listed for ever. */
+export function undying(): Tamper {
+  const rows = new Map<string, Listed>()
+  return answers<Listed[]>(/^\/v1\/vars/, (listed, { path }) => {
+    for (const row of listed) if (row.Path.includes('/~m')) rows.set(row.Path, row)
+    const prefix = new URLSearchParams(path.slice(path.indexOf('?'))).get('prefix') ?? ''
+    const there = new Set(listed.map(({ Path }) => Path))
+    return [...listed, ...[...rows.values()].filter(({ Path }) => Path.startsWith(prefix) && !there.has(Path))]
+  })
+}
