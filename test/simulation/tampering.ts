@@ -141,16 +141,13 @@ export const startedJustNow = (): Tamper =>
     })),
   )
 
-/** Every act is done, and answered as one that met no process; nobody sees a restart. */
-export function notDone(): Tamper {
-  const sight = frozen()
-  return {
-    answer(request, answer) {
-      if (request.method !== 'PUT' || !request.path.startsWith('/v1/client/')) return sight.answer?.(request, answer) ?? answer
-      return { ...answer, status: 500, body: 'Task not running' }
-    },
-  }
-}
+/** The removal of a managed request always comes too late. */
+export const unremoved = (): Tamper => ({
+  request(request) {
+    const meant = request.method === 'DELETE' && request.path.includes('/~m')
+    return meant ? { ...request, path: request.path.replace(/cas=\d+/, 'cas=1') } : request
+  },
+})
 
 /** What was asked for once is listed for ever. */
 export function undying(): Tamper {
