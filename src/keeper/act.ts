@@ -8,11 +8,13 @@ import type { Replica } from './replica.ts'
 export interface Act {
   readonly unit: string
   readonly action: ManagedAction
-  /** Those that were named and are left to do; none: all that run. */
+  /** Those that were named; none: all that run. */
   readonly tasks: readonly string[]
   /** The same, each by its name. */
   readonly running: readonly string[]
   readonly signal: string | null
+  /** The tasks that are done already. What Nomad answers for is added: it is not done again when another one was not running. */
+  readonly did: Set<string>
 }
 
 /** Of the lease's time that must be left when a call is sent, and that is left when its bound is over. */
@@ -31,7 +33,9 @@ export async function actOn(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Acted | { readonly kind: 'unknown' }> {
-  for (const call of callsOf(actions, act)) {
+  for (const { task, call } of callsOf(actions, act)) {
+    // A lease that is being given back covers no call (protocol M1).
+    signal.throwIfAborted()
     // The next renewal is a third of the time to live away at most.
     while (lease.remainingMs() < LEAST_BOUND_MS + SPARE_MS) {
       if (!lease.valid()) return { kind: 'unknown' }
@@ -39,35 +43,33 @@ export async function actOn(
     }
     const boundMs = Math.min(MOST_BOUND_MS, lease.remainingMs() - SPARE_MS)
     // Not the keeper's signal: a call that is given up may be executed all the same. Shutting down waits for it.
+    const until = clock.now() + boundMs
     const said = await replica.acting(call(boundMs, NEVER)).catch(meaningOf)
+    // A connection that broke has not ended what it has brought (protocol M2).
+    if (said.kind === 'unknown') await clock.sleep(Math.max(0, until - clock.now()), signal)
     if (said.kind !== 'done') return said
+    if (task !== null) act.did.add(task)
   }
   return { kind: 'done' }
 }
 
 const NEVER = new AbortController().signal
 
-type Call = (boundMs: number, signal: AbortSignal) => Promise<Acted>
+interface Call {
+  /** Null: all of the unit at once. */
+  readonly task: string | null
+  readonly call: (boundMs: number, signal: AbortSignal) => Promise<Acted>
+}
 
-function callsOf(actions: Actions, { unit, action, tasks, running, signal: name }: Act): Call[] {
-  switch (action) {
-    case 'replace':
-      return [(...rest) => actions.stop(unit, ...rest)]
-    case 'signal':
-      return running.map(
-        (task) =>
-          (...rest) =>
-            actions.signal(unit, task, name ?? DEFAULT_SIGNAL, ...rest),
-      )
-    case 'restart':
-      return tasks.length === 0
-        ? [(...rest) => actions.restart(unit, null, ...rest)]
-        : tasks.map(
-            (task) =>
-              (...rest) =>
-                actions.restart(unit, task, ...rest),
-          )
-  }
+function callsOf(actions: Actions, { unit, action, tasks, running, signal: name, did }: Act): Call[] {
+  if (action === 'replace') return [{ task: null, call: (...rest) => actions.stop(unit, ...rest) }]
+  if (action === 'restart' && tasks.length === 0) return [{ task: null, call: (...rest) => actions.restart(unit, null, ...rest) }]
+  const left = (action === 'restart' ? tasks : running).filter((task) => !did.has(task))
+  return left.map((task) => ({
+    task,
+    call: (...rest) =>
+      action === 'restart' ? actions.restart(unit, task, ...rest) : actions.signal(unit, task, name ?? DEFAULT_SIGNAL, ...rest),
+  }))
 }
 
 function meaningOf(error: unknown): Acted | { readonly kind: 'unknown' } {

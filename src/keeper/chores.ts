@@ -124,7 +124,9 @@ export class Chores {
   }
 
   /** First the request, then the slot (protocol M5): removes the request that was granted at this index, if it is still the same. */
-  async finish({ unit, request, managed }: Hold): Promise<void> {
+  async finish({ unit, request, managed, outcome }: Hold): Promise<void> {
+    // Nobody knows that it was done: its request is judged by what was started since, and stays until then (protocol M7).
+    if (managed && outcome !== 'done') return
     const { paths } = this.#deps
     const path = managed ? paths.managedRequest(this.#scope, unit) : paths.request(this.#scope, unit)
     const entry = this.#queue.entries.get(path)

@@ -4,7 +4,7 @@ import { overBudget } from '../core/admission.ts'
 import { LAG_MS, type Allocation } from '../core/cluster.ts'
 import { hasStartedSince, isSatisfied, meantTasks, NOT_STARTED } from '../core/request.ts'
 import { isGroupScope, type GroupScope, type Scope } from '../core/scope.ts'
-import { acted, takeBack, takeOver } from '../core/semaphore.ts'
+import { acted, release, takeBack, takeOver } from '../core/semaphore.ts'
 import type { Hold, State } from '../core/state.ts'
 import { actOn, MOST_BOUND_MS } from './act.ts'
 import type { Commit } from './changes.ts'
@@ -47,6 +47,8 @@ export class Errands {
   readonly #pauses = new Map<string, { until: number; ms: number }>()
   /** By hold: a call was sent and not answered, and until this monotonic time it may be executed, or not be seen (protocol M2). */
   readonly #unsure = new Map<string, number>()
+  /** By hold: the tasks that are done already. */
+  readonly #did = new Map<string, Set<string>>()
 
   constructor(deps: ErrandDeps, scope: Scope, chores: Chores, semaphore: Here) {
     this.#deps = deps
@@ -84,7 +86,7 @@ export class Errands {
     this.#index = index
     for (const path of this.#pauses.keys()) if (!this.#chores.queue.entries.has(path)) this.#pauses.delete(path)
     const held = new Set(state.holds.map(({ id }) => id))
-    for (const id of this.#unsure.keys()) if (!held.has(id)) this.#unsure.delete(id)
+    for (const known of [this.#unsure, this.#did]) for (const id of known.keys()) if (!held.has(id)) known.delete(id)
     for (const hold of state.holds) {
       if (!this.#isOurs(hold)) continue
       this.#chores.run(`act ${hold.id} ${hold.lease.path}`, () => this.#run(hold, state, index))
@@ -121,10 +123,10 @@ export class Errands {
       const unsureMs = (this.#unsure.get(hold.id) ?? -Infinity) - clock.now()
       if (unsureMs > 0) await clock.sleep(unsureMs, signal)
       const look = await this.#look()
-      const current = this.#semaphore.state()?.holds.find(({ id }) => id === hold.id)
-      if (current === undefined || !this.#isOurs(current)) return
+      if (!this.#stands(hold)) return
       const where = standing(hold, look)
-      if (where.kind === 'over' || where.kind === 'acted') return await this.#acted(hold, hold)
+      if (where.kind === 'over') return await this.#acted(hold, hold)
+      if (where.kind === 'acted') return await this.#seenActed(hold, look, index)
       if (where.kind === 'to_do' && !isConfirmed) {
         const why = await this.#whyNot(hold, committed, index)
         if (why !== null) return await this.#stop(hold, where.moved, why)
@@ -149,12 +151,13 @@ export class Errands {
       return true
     }
     const { tasks, action, signal: name } = request.record
-    const meant = meantTasks(tasks, group).filter(({ name: task }) => !moved.includes(task))
+    const running = meantTasks(tasks, group).map((task) => task.name)
     const lease = replica.lease
-    if (lease === null || lease.path !== hold.lease.path) return true
+    if (lease === null || !this.#stands(hold)) return true
     if (hold.adopted === 0) meter.count('grants')
-    const left = { tasks: tasks.filter((task) => !moved.includes(task)), running: meant.map((task) => task.name) }
-    const what = { unit: hold.unit, action, ...left, signal: name }
+    const did = new Set([...(this.#did.get(hold.id) ?? []), ...moved])
+    this.#did.set(hold.id, did)
+    const what = { unit: hold.unit, action, tasks, running, signal: name, did }
     const wasUnsure = this.#unsure.has(hold.id)
     this.#unsure.set(hold.id, clock.now() + MOST_BOUND_MS + LAG_MS)
     const said = await actOn(actions, replica, lease, what, clock, signal)
@@ -174,13 +177,30 @@ export class Errands {
     await this.#semaphore.commit((state, policy, now) => acted(state, id, lease.path, { request, tasks, action }, policy, now))
   }
 
-  /** Only where nothing was done may a grant be taken back (protocol M3). What was done, or may have been as far as can be seen, is
-   *  observed; the request stays. */
+  /** It was restarted since its baseline, by whomever. That baseline may be older than the request, which is done only by what came
+   *  after it; else it stays. */
+  async #seenActed(hold: Hold, look: JobLook, index: number): Promise<void> {
+    const request = await this.#request(hold, index)
+    const unit = look.allocations.find(({ id }) => id === hold.unit)
+    const group = groupOf(look, this.#scope as GroupScope)?.group
+    const isDone = request !== null && unit !== undefined && group !== undefined && isSatisfied(request.record, unit, group)
+    await this.#acted(hold, { ...hold, request: isDone ? request.modifyIndex : null })
+  }
+
+  /** Only where nothing can have been done is a grant taken back (protocol M3). What was done is observed. What may have been, too, until
+   *  the unit is seen to be as it was: while the agent of its node is silent, the servers show it so (protocol E6). The request stays. */
   async #stop(hold: Hold, moved: readonly string[], why: string, pauseMs = PAUSE_MS): Promise<void> {
-    const { id, action, adopted } = hold
-    const unseen = action !== 'restart' && (adopted > 0 || this.#unsure.has(id))
-    if (moved.length === 0 && !unseen) await this.#takeBack(hold, why, pauseMs)
-    else await this.#acted(hold, { ...hold, request: null, tasks: moved })
+    const { id, adopted, lease } = hold
+    if (moved.length > 0) return await this.#acted(hold, { ...hold, request: null, tasks: moved })
+    const mayHaveActed = adopted > 0 || this.#unsure.has(id) || (this.#did.get(id)?.size ?? 0) > 0
+    if (!mayHaveActed) return await this.#takeBack(hold, why, pauseMs)
+    await this.#semaphore.commit((state, policy, now) => release(state, id, lease.path, 'failed', policy, now))
+  }
+
+  /** Whether the hold is still ours, as far as is known here. */
+  #stands({ id, lease }: Hold): boolean {
+    const current = this.#semaphore.state()?.holds.find((held) => held.id === id)
+    return current !== undefined && current.lease.path === lease.path && this.#isOurs(current)
   }
 
   async #takeBack(hold: Hold, why: string, pauseMs: number): Promise<void> {

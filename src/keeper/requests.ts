@@ -20,7 +20,8 @@ export interface RequestInput {
   readonly action?: ManagedAction
   readonly signal?: string
   readonly reason: string
-  /** On the clock of the unit's own host, in milliseconds since the epoch. */
+  /** On the clock of the unit's own host, in milliseconds since the epoch. Without it a restart that the servers hear of after the ask
+   *  counts as later than the ask: it may have been earlier by as much as they lag, or as the agent of the node was silent. */
   readonly since?: number
   readonly deadline?: number
   readonly priority?: number
@@ -79,9 +80,10 @@ export class Requests {
     const meant = await resolveAllocation(this.#deps, { allocation, component, task }, allowed, signal)
     const semaphore = this.#deps.registry.ensure(meant.scope)
     semaphore.seeLook(meant.look)
-    const asked = await this.#asked(input, meant, semaphore, signal)
+    const held = input.since === undefined ? await semaphore.heldNow(meant.allocation.id, signal) : null
+    const asked = this.#asked(input, meant, held)
     if (isSatisfied(asked, meant.allocation, meant.group)) return { kind: 'satisfied' }
-    const entry = await this.#store(asked, meant, signal)
+    const entry = await this.#store(asked, meant, held, signal)
     semaphore.chores.put(entry)
     return { kind: 'stored', request: this.#waiting(entry, semaphore), warnings: warningsOf(entry.record, meant.group) }
   }
@@ -130,9 +132,8 @@ export class Requests {
     return { ...seen, state: 'cancelled', position: null, wait: null, detail: 'it was withdrawn' }
   }
 
-  async #asked(input: RequestInput, { allocation }: Meant, semaphore: Semaphore, signal: AbortSignal): Promise<Wanted> {
+  #asked(input: RequestInput, { allocation }: Meant, held: Hold | null): Wanted {
     const { action = 'restart', task, since, priority = 0, deadline = null, wave = null, watched = false } = input
-    const held = since === undefined ? await semaphore.heldNow(allocation.id, signal) : null
     return {
       action,
       tasks: task === undefined ? [] : [task],
@@ -147,8 +148,14 @@ export class Requests {
     }
   }
 
-  /** Check-and-set, again on what the loser is given back. A lost answer is found by the id at the next read. */
-  async #store(asked: Wanted, { scope, allocation, place }: Meant, signal: AbortSignal): Promise<ManagedEntry> {
+  /** Check-and-set, again on what the loser is given back. A lost answer is found by the id at the next read. What adds nothing is
+   *  written all the same when the unit is held for the request as it stands: that act may be over already (protocol M6). */
+  async #store(
+    asked: Wanted,
+    { scope, allocation, place }: Meant,
+    held: Hold | null,
+    signal: AbortSignal,
+  ): Promise<ManagedEntry> {
     const { variables, paths, newId, clock, meter } = this.#deps
     const path = paths.managedRequest(scope, allocation.id)
     const fresh: ManagedRecord = { ...asked, scope, unit: allocation.id, place, key: newId(), via: null, at: clock.wall() }
@@ -157,7 +164,8 @@ export class Requests {
       const open = variable === null ? null : readRequest(variable.items)
       const isOurs = open !== null && open.via === null
       const record = isOurs ? merge(open, asked) : fresh
-      if (variable !== null && record === open) {
+      const isActedOn = held?.managed === true && held.request === variable?.modifyIndex
+      if (variable !== null && record === open && !isActedOn) {
         if (record.key !== fresh.key) meter.count('requests_merged')
         return { ...variable, record, knownAt: clock.now() }
       }

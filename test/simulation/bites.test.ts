@@ -13,7 +13,10 @@ import {
   ONE_LOCK_ID,
   onlySeemsRenewed,
   shuffled,
+  startedJustNow,
   states,
+  undying,
+  unremoved,
   writes,
 } from './tampering.ts'
 
@@ -40,6 +43,9 @@ const unrenewed = (thinkMs: number): Partial<SimulationOptions> => ({
   tamper: onlySeemsRenewed(),
 })
 const wide = { maxParallel: 3, maxUnavailable: 3 }
+
+/** Replicas act for nearly everybody. */
+const errands = { scenery: { managed: 0.9, shims: 6, shared: 0 } }
 
 const ROWS: readonly Row[] = [
   ['max_parallel', 'a replica reads another policy', () => ({ knobs: tight, tamper: answers(/^\/v1\/job\/web\?/, generous) })],
@@ -193,6 +199,29 @@ const ROWS: readonly Row[] = [
       plan: { thinkMs: 3_000, course: 'acts' },
       tamper: shuffled(),
     }),
+  ],
+  [
+    'an act has a hold',
+    'the hold of a replica is stored as one of a shim',
+    () => ({ ...errands, tamper: holds(() => ({ managed: false })) }),
+  ],
+  [
+    'the call ends before its lease',
+    'a replica waits for its act for a minute',
+    () => ({ ...errands, tamper: { bound: () => 60_000 } }),
+  ],
+  ['no request is lost', 'every task looks as if it had been started just now', () => ({ ...errands, tamper: startedJustNow() })],
+  ['one act a request', 'no request is ever removed', () => ({ ...errands, everyMs: Infinity, peaceMs: 10_000, tamper: unremoved() })],
+  ['taken back before any act', 'a hold is taken back after its act', () => ({ ...errands, tamper: forgotten('taken_back') })],
+  [
+    'the request is read again',
+    'a request that was removed is still listed',
+    () => ({ ...errands, plan: {}, everyMs: 2_000, tamper: undying() }),
+  ],
+  [
+    'operator locks',
+    'no list shows an operator lock, and replicas act',
+    () => ({ ...errands, everyMs: 1_000, tamper: hidden((path) => /\/locks($|\/(?!~sentinel))/.test(path)) }),
   ],
 ]
 

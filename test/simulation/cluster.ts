@@ -8,6 +8,7 @@ import { Monitor } from './monitor.ts'
 import { Network } from './network.ts'
 import { linkToNomad, type LinkDeps, type Tamper } from './nomad-link.ts'
 import { SimulatedReplica } from './replica.ts'
+import { SimulatedRequester, type Errands } from './requester.ts'
 import { jobOf, policyOf, tasksOf, JOB, type Knobs, type Scenery } from './scenery.ts'
 import { linkToService } from './service-link.ts'
 import { SimulatedShim, type Plan } from './shim.ts'
@@ -38,6 +39,9 @@ export class Cluster {
   readonly stale = { probability: 0, ms: 3_000 }
   replicas: SimulatedReplica[] = []
   shims: SimulatedShim[] = []
+  requesters: SimulatedRequester[] = []
+  /** Told when a replica sends a call that acts. */
+  acting: (replica: SimulatedReplica) => void = () => undefined
   knobs: Knobs
   /** How often what was logged as a warning or an error. */
   readonly warnings = new Map<string, number>()
@@ -63,6 +67,7 @@ export class Cluster {
     this.monitor = new Monitor({
       truth: this.truth,
       lagMs: scenery.lagMs,
+      tasks: tasksOf(scenery),
       system: scenery.type === 'system',
       now: () => timeline.now(),
       askNomad: (path) => this.nomad.handle({ method: 'GET', path }),
@@ -112,11 +117,19 @@ export class Cluster {
   startReplica(): SimulatedReplica {
     const name = `replica-${++this.#names}`
     const { leaseTtlMs } = this.scenery
-    const replica = new SimulatedReplica(name, {
+    const replica: SimulatedReplica = new SimulatedReplica(name, {
       ...this.#link,
       newId: this.#newId,
       leaseTtlMs,
       log: this.#log(name),
+      truth: this.truth,
+      errandWatch: {
+        sent: (errand) => {
+          this.monitor.errand('sent', errand)
+          this.acting(replica)
+        },
+        executed: (errand) => this.monitor.errand('executed', errand),
+      },
       told: (told) => this.monitor.told(told),
       fault: (text) => this.monitor.fail('no fault of ours', `${name} answers: ${text}`),
       woken: (what) => this.#woken(what),
@@ -124,6 +137,24 @@ export class Cluster {
     this.replicas.push(replica)
     this.#trace(`${name} starts`)
     return replica
+  }
+
+  startRequester(wish: Errands): SimulatedRequester {
+    const name = `requester-${++this.#names}`
+    const requester = new SimulatedRequester(wish, {
+      host: new Host(name, this.timeline, (what) => this.#woken(what)),
+      network: this.network,
+      chance: this.#chance.fork(),
+      replicas: () => this.replicas,
+      now: () => this.timeline.now(),
+      nodesWall: () => this.nodes.clock.wall(),
+      asked: (asked) => this.monitor.asked(asked),
+      withdraws: (id) => this.monitor.ledger.cancelled.add(id),
+      variables: this.operator.variables,
+    })
+    this.requesters.push(requester)
+    this.#trace(`${name} asks for ${JSON.stringify(wish)}`)
+    return requester
   }
 
   startShim(wish: Wish, plan: Plan): SimulatedShim {
@@ -175,7 +206,7 @@ export class Cluster {
   }
 
   close(): void {
-    for (const { host } of [...this.replicas, ...this.shims]) host.crash()
+    for (const { host } of [...this.replicas, ...this.shims, ...this.requesters]) host.crash()
     this.nomad.close()
   }
 

@@ -63,7 +63,11 @@ function checkEnding(world: World, step: Step, hold: Hold, how: string, allocati
         throw new Violation('healthy when healthy', `${text}: ${historyOf(world, story, allocations)}`)
       return
     case 'unchanged':
-      if (story.acts.some(({ action, effectAt, inFlight }) => action === 'restart' && (effectAt !== null || inFlight)))
+      if (
+        story.acts.some(
+          ({ action, effectAt, inFlight }) => (action === 'restart' || action === 'replace') && (effectAt !== null || inFlight),
+        )
+      )
         throw new Violation('unchanged when unchanged', `${text}, and its actor had acted: ${JSON.stringify(story.acts)}`)
       return
     case 'gone':

@@ -13,7 +13,7 @@ export function checkTold(ledger: Ledger, told: Told): void {
   const { hold, scope, by } = told
   const story = ledger.holds.get(hold.id)
   const text = `hold ${hold.id} of ${hold.unit} is told by ${by}`
-  const given = ledger.leaseGiven.get(hold.lease.path)
+  const given = ledger.leaseGiven.get(`${hold.id} ${hold.lease.path}`)
   if (story === undefined || given === undefined) throw new Violation('told when committed', `${text}, and was never committed`)
   if (story.told.some(({ key }) => key !== told.key)) throw new Violation('one asker', `${text} to another process than before`)
   if (story.over?.how === 'taken_back') throw new Violation('taken back before told', text)

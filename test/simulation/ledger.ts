@@ -36,7 +36,7 @@ export interface HoldStory {
 export interface Act {
   readonly shim: string
   readonly unit: string
-  readonly action: 'restart' | 'signal' | 'nothing'
+  readonly action: 'restart' | 'signal' | 'replace' | 'nothing'
   readonly beganAt: number
   /** When it took effect; null: not yet, or never. */
   effectAt: number | null
@@ -74,18 +74,25 @@ export class Ledger {
   /** Requests whose removal was begun, with the ModifyIndex that is to be removed. */
   readonly givenUp = new Map<string, number>()
   readonly locks: OperatorLockStory[] = []
-  /** Index of the commit that gave a hold this lease. */
+  /** By hold and lease: index of the commit that gave the one this lease. */
   readonly leaseGiven = new Map<string, number>()
   /** Holds that an operator ended, or may be ending, by force; scopes in which one says resume. */
   readonly forced = new Set<string>()
   readonly resumed = new Set<string>()
+  /** What was stored last at a path, and the index at which it was removed. */
+  readonly removedRequests = new Map<string, { readonly request: StoredRequest; readonly index: number }>()
+  /** Ids of requests that somebody may be withdrawing. */
+  readonly cancelled = new Set<string>()
   commits = 0
 
   noteRequest({ kind, path, index, items, at }: Committed): void {
-    if (kind === 'remove') this.requests.delete(path)
+    const before = this.requests.get(path)
+    if (kind === 'remove') {
+      this.requests.delete(path)
+      if (before !== undefined) this.removedRequests.set(path, { request: before, index })
+    }
     if (kind !== 'put') return
     const record = JSON.parse(items['request'] ?? 'null') as RequestRecord | null
-    const before = this.requests.get(path)
     if (record === null) return
     const same = before?.record.key === record.key
     const createIndex = before?.createIndex ?? index

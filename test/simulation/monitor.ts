@@ -2,6 +2,8 @@ import type { Request } from '../../src/devnomad/devnomad.ts'
 import { isGroupScope } from '../../src/core/scope.ts'
 import type { Answer } from '../../src/devnomad/devnomad.ts'
 import { checkEndings, type World } from './endings.ts'
+import type { Errand } from './errand-link.ts'
+import { ErrandRules, type Asked } from './errand-rules.ts'
 import { checkAct, checkBudget, checkTold, downBefore } from './hand-outs.ts'
 import { Ledger, Violation, type Act } from './ledger.ts'
 import { Policies } from './policies.ts'
@@ -15,6 +17,7 @@ import { VariableRules } from './variable-rules.ts'
 export interface MonitorDeps {
   readonly truth: Truth
   readonly lagMs: number
+  readonly tasks: readonly string[]
   /** A system job: all its allocations have one name. */
   readonly system: boolean
   readonly now: () => number
@@ -30,16 +33,19 @@ export class Monitor {
   readonly policies = new Policies()
   violation: Violation | null = null
   readonly #rules = new VariableRules()
+  readonly #errands: ErrandRules
   readonly #deps: MonitorDeps
   readonly #world: World
   #told: Told[] = []
+  #asked: Asked[] = []
   /** Who acts in a shared semaphore, with the deadline of each on true time. */
   readonly #inside = new Map<string, { scope: string; until: number; hold: string }>()
 
   constructor(deps: MonitorDeps) {
     this.#deps = deps
     const { ledger, policies } = this
-    const { truth, lagMs } = deps
+    const { truth, lagMs, tasks, now, trouble } = deps
+    this.#errands = new ErrandRules({ ledger, policies, truth, tasks, now, lagMs, trouble })
     this.#world = { ledger, policies, truth, lagMs, leaseStands: (path, index) => this.#leaseStands(path, index) }
   }
 
@@ -64,6 +70,19 @@ export class Monitor {
         checkBudget(this.ledger, this.policies, this.#deps.truth, told, this.#deps.now())
       })
     }
+    for (const asked of this.#asked.splice(0)) await this.#guardLater(() => this.#errands.asked(asked))
+  }
+
+  /** Somebody was told that it is stored, or satisfied. */
+  asked(asked: Asked): void {
+    this.#deps.trace(`${asked.by} is told of ${asked.unit}: ${asked.id ?? 'satisfied'}`)
+    this.#asked.push(asked)
+  }
+
+  /** A replica sends a call that acts, and it is executed. */
+  errand(what: 'sent' | 'executed', errand: Errand): void {
+    this.#guard(() => this.#errands[what](errand))
+    this.#deps.trace(`${errand.shim}: ${errand.action} of ${errand.unit} ${errand.task ?? ''} under ${errand.hold} is ${what}`)
   }
 
   told(told: Told): void {
@@ -107,7 +126,12 @@ export class Monitor {
     const { path } = committed
     this.ledger.commits++
     if (path.includes('/requests/')) this.#deps.trace(`${committed.by.name} ${committed.kind} ${path}@${committed.index}`)
-    if (path.startsWith('lockkeeper/requests/')) return this.ledger.noteRequest(committed)
+    if (path.startsWith('lockkeeper/requests/')) {
+      const before = this.ledger.requests.get(path)
+      this.ledger.noteRequest(committed)
+      if (committed.kind === 'remove' && before !== undefined) await this.#errands.removed(before)
+      return
+    }
     if (path.startsWith('lockkeeper/locks')) return this.ledger.noteLock(committed)
     if (!path.startsWith('lockkeeper/semaphores/')) return
     const step = noteSemaphore(this.ledger, this.policies, committed)
@@ -115,6 +139,7 @@ export class Monitor {
     this.#traceStep(step)
     await this.#noteGrants(step)
     checkOrder(this.ledger, this.policies, step)
+    this.#errands.changed(step)
     await checkEndings(this.#world, step)
   }
 
@@ -122,7 +147,8 @@ export class Monitor {
     const { truth, lagMs, system, trouble } = this.#deps
     const { scope, index, state } = step.after
     for (const hold of state.holds) {
-      if (!this.ledger.leaseGiven.has(hold.lease.path)) this.ledger.leaseGiven.set(hold.lease.path, index)
+      const given = `${hold.id} ${hold.lease.path}`
+      if (!this.ledger.leaseGiven.has(given)) this.ledger.leaseGiven.set(given, index)
       const story = this.ledger.holds.get(hold.id)
       if (story !== undefined) {
         story.hold = hold

@@ -63,6 +63,7 @@ export class Nemesis {
     const { network, stale, timeline } = this.#cluster
     network.weather = USUAL
     stale.probability = 0.02
+    this.#cluster.acting = ({ host }) => this.#inTheAct(host)
     const next = (): void => {
       timeline.after(this.#chance.skewed(everyMs / 10, everyMs * 4), () => {
         if (this.#quiet) return
@@ -223,6 +224,23 @@ export class Nemesis {
         return this.#mendAfter(chance.skewed(1_000, 300_000), () => host?.setWall(0))
       }
     }
+  }
+
+  /** A replica is lost or stands still around a call that acts: what comes of it then is the hard part. */
+  #inTheAct(host: Host): void {
+    if (this.#quiet || !this.#chance.happens(0.1)) return
+    const isCrash = this.#chance.happens(0.5)
+    const what = isCrash ? 'crash in the act' : 'pause in the act'
+    this.counts.set(what, (this.counts.get(what) ?? 0) + 1)
+    const { timeline } = this.#cluster
+    timeline.after(this.#chance.skewed(0.1, 5_000), () => {
+      if (!host.alive || this.#quiet) return
+      this.#trace(`${(timeline.now() / 1_000).toFixed(3)} !! ${what}: ${host.name}`)
+      if (!isCrash) return this.#pause(host, this.#chance.skewed(500, 90_000))
+      this.#cluster.replicas = this.#cluster.replicas.filter((one) => one.host !== host)
+      host.crash()
+      this.#mendAfter(this.#chance.skewed(100, 60_000), () => void this.#cluster.startReplica())
+    })
   }
 
   #pause(host: Host | undefined, ms: number): void {

@@ -7,6 +7,7 @@ import { createNomadClient } from '../../src/nomad/client.ts'
 import { SendFault, type Reply, type Send } from '../../src/nomad/transport.ts'
 import { createVariables } from '../../src/nomad/variables.ts'
 import type { Chance } from './chance.ts'
+import type { ErrandLink } from './errand-link.ts'
 import type { Host } from './host.ts'
 import { Broken, type Network } from './network.ts'
 import type { Tap } from './tap.ts'
@@ -17,6 +18,10 @@ export interface Tamper {
   /** What a replica sends to Nomad. */
   request?(request: Request): Request
   answer?(request: Request, answer: Answer): Answer
+  /** How often the connection of an act breaks, which is executed all the same. */
+  readonly torn?: number
+  /** How long a replica may wait for an act. */
+  bound?(ms: number): number
   /** What a shim asks a replica for, as the replica understands it. */
   ask?(input: AskInput): AskInput
   /** Answers a shim in the place of every replica; null: it does not. */
@@ -31,6 +36,8 @@ export interface LinkDeps {
   readonly tamper: Tamper
   /** Told when a request leaves its host. */
   readonly sent: (request: Request) => void
+  /** Of a replica: what watches over its acts. */
+  readonly errands?: ErrandLink
   /** How often a list of variables, or one of them, is answered from the past, and from how long ago at most. */
   readonly stale: { probability: number; ms: number }
 }
@@ -44,14 +51,16 @@ export function linkToNomad(host: Host, deps: LinkDeps) {
     readTokenFile: async () => '',
     random: () => deps.chance.next(),
   })
-  return { variables: createVariables(client), cluster: createCluster(client), actions: createActions(client) }
+  const real = createActions(client)
+  const actions = deps.errands?.actions(real) ?? real
+  return { variables: createVariables(client), cluster: createCluster(client), actions }
 }
 
 /** A leader that was deposed answers for half a second at most. Of variables nothing is decided from a read, so they may be older. */
 export const STALE_JOB_MS = 500
 
 /** One exchange with Nomad over the network. What was sent once may be done long after its sender gave up, or died. */
-export function sendFrom(host: Host, { timeline, network, chance, tap, tamper, sent, stale }: LinkDeps): Send {
+export function sendFrom(host: Host, { timeline, network, chance, tap, tamper, sent, stale, errands }: LinkDeps): Send {
   const past = new Map<string, { at: number; answer: Answer }>()
   async function serve(request: Request, sentAt: number): Promise<Answer> {
     const { path } = request
@@ -65,7 +74,9 @@ export function sendFrom(host: Host, { timeline, network, chance, tap, tamper, s
       chance.happens(stale.probability)
     )
       return old.answer
-    const answer = await tap.handle(request, { name: host.name, sentAt })
+    const errand = errands?.of(request)
+    const handle = () => tap.handle(request, { name: host.name, sentAt })
+    const answer = await (errand === undefined ? handle() : (errands as ErrandLink).execute(errand, handle))
     if (mayBeStale && chance.happens(0.2)) past.set(path, { at: timeline.now(), answer })
     return tamper.answer?.(request, answer) ?? answer
   }
@@ -74,10 +85,18 @@ export function sendFrom(host: Host, { timeline, network, chance, tap, tamper, s
     const plain: Request = { method, path, headers, ...(body === undefined ? {} : { body }) }
     const request = tamper.request?.(plain) ?? plain
     sent(request)
+    const errand = errands?.of(request)
+    const tornUntil = errand === undefined ? null : (errands as ErrandLink).tornUntil(errand)
+    if (tornUntil !== null) {
+      timeline.after(tornUntil, () => void serve(request, sentAt).catch(() => undefined))
+      await host.clock.sleep(1)
+      throw new SendFault('unknown', 'the connection broke')
+    }
     try {
       const answer = await network.exchange(host, null, signal, (closed) =>
         serve(method === 'GET' ? { ...request, signal: closed } : request, sentAt),
       )
+      errands?.saw(request, sentAt, answer)
       return replyOf(answer)
     } catch (error) {
       if (signal.aborted) throw signal.reason

@@ -4,10 +4,13 @@ import type { Scope } from '../../src/core/scope.ts'
 import type { Hold, Outcome } from '../../src/core/state.ts'
 import { Keeper, type AskInput } from '../../src/keeper/keeper.ts'
 import type { Log, NewId } from '../../src/keeper/ports.ts'
+import type { RequestAnswer, RequestInput } from '../../src/keeper/requests.ts'
 import { formatDuration, parseDuration } from '../../src/core/duration.ts'
 import type { ServiceAnswer, ServiceCall } from '../../src/shim/client.ts'
+import { ErrandLink, type ErrandWatch } from './errand-link.ts'
 import { Host } from './host.ts'
 import { linkToNomad, type LinkDeps, type Tamper } from './nomad-link.ts'
+import type { Truth } from './truth.ts'
 
 /** A grant that leaves a replica. */
 export interface Told {
@@ -21,6 +24,8 @@ export interface ReplicaDeps extends LinkDeps {
   readonly newId: NewId
   readonly leaseTtlMs: number
   readonly log: Log
+  readonly truth: Truth
+  readonly errandWatch: ErrandWatch
   readonly told: (told: Told) => void
   /** Called when a caller is answered with a fault of ours. */
   readonly fault: (text: string) => void
@@ -40,8 +45,17 @@ export class SimulatedReplica {
     this.#told = deps.told
     this.#tamper = deps.tamper
     this.#fault = deps.fault
-    const { variables, cluster, actions } = linkToNomad(this.host, deps)
-    const { newId, log, leaseTtlMs } = deps
+    const { newId, log, leaseTtlMs, timeline, chance, truth, errandWatch, network, tamper } = deps
+    const errands = new ErrandLink(this.host, {
+      timeline,
+      chance,
+      truth,
+      watch: errandWatch,
+      ttlMs: leaseTtlMs,
+      torn: () => tamper.torn ?? (network.weather.lost > 0 ? 0.03 : 0),
+      bound: (ms) => tamper.bound?.(ms) ?? ms,
+    })
+    const { variables, cluster, actions } = linkToNomad(this.host, { ...deps, errands })
     const meter = { count: () => undefined }
     this.keeper = new Keeper(
       { variables, cluster, actions, clock: this.host.clock, newId, log, meter },
@@ -60,6 +74,15 @@ export class SimulatedReplica {
       if (ours && !closed.aborted) this.#fault(String(error))
       return { status: ERRORS[problem.kind].status, body: documentOf(problem), retryAfterMs: null }
     }
+  }
+
+  /** Its API, as far as managed requests go. */
+  async put(input: RequestInput, closed: AbortSignal): Promise<RequestAnswer> {
+    return await this.keeper.requests.put(input, closed).catch((error: unknown) => {
+      const { problem, ours } = problemOf(error, this.host.name)
+      if (ours && !closed.aborted) this.#fault(String(error))
+      throw problem
+    })
   }
 
   async #answer({ path, body }: ServiceCall, closed: AbortSignal): Promise<ServiceAnswer> {

@@ -32,6 +32,8 @@ export interface Scenery {
   readonly priorities: boolean
   /** Which part of the shims ask for the shared semaphore. */
   readonly shared: number
+  /** Which part of those who ask go away again: a replica acts for them. */
+  readonly managed: number
   /** How many shims there are at a time. */
   readonly shims: number
 }
@@ -73,6 +75,7 @@ export function sceneryOf(chance: Chance): Scenery {
     priorities: chance.happens(0.3),
     shared: 0.2,
     shims: chance.whole(2, 8),
+    managed: chance.pick([0.1, 0.4, 0.7]),
   }
 }
 

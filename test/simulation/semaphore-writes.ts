@@ -63,7 +63,9 @@ function checkSlots(path: string, { holds }: State): void {
 
 function checkTokens(ledger: Ledger, { path, before, after, granted }: Step): void {
   let highest = ledger.tokens.get(path) ?? 0
-  for (const { token, id } of granted) {
+  const had = new Map(before?.state.holds.map((hold) => [hold.id, hold.token]))
+  const anew = after.state.holds.filter(({ id, token }) => token > (had.get(id) ?? Infinity))
+  for (const { token, id } of [...granted, ...anew].toSorted((a, b) => a.token - b.token)) {
     if (token <= highest) throw new Violation('tokens rise', `${path}: hold ${id} has ${token} after ${highest}`)
     highest = token
   }
@@ -80,13 +82,19 @@ function checkAmount(policies: Policies, { path, after, granted, committed: { by
   if (holds.length > most) throw new Violation('max_parallel', `${path}: ${holds.length} holds, ${most} allowed`)
 }
 
-/** A hold never changes but by a release, a lost lease or an adoption. */
+/** A hold never changes but by a release, a lost lease, an adoption or a take-over, which is a grant anew. */
 function checkKept({ path, before, after }: Step): void {
   for (const was of before?.state.holds ?? []) {
     const is = after.state.holds.find(({ id }) => id === was.id)
     if (is === undefined) continue
-    const steady = (hold: Hold) => JSON.stringify({ ...hold, lease: 0, adopted: 0, phase: 0, outcome: 0, phaseSince: 0 })
     const adopted = is.lease.path !== was.lease.path
+    const tookOver = adopted && is.managed
+    if (tookOver !== is.token > was.token)
+      throw new Violation('tokens rise', `${path}: hold ${is.id} had ${was.token} and has ${is.token}`)
+    const free = { lease: 0, adopted: 0, phase: 0, outcome: 0, phaseSince: 0 }
+    // What a replica has acted on is the request as it stood then.
+    const acted = is.managed && is.phase === 'observing' ? { request: 0, tasks: 0, action: 0 } : {}
+    const steady = (hold: Hold) => JSON.stringify({ ...hold, ...free, ...acted, ...(tookOver ? { token: 0, actor: 0 } : {}) })
     if (steady(was) !== steady(is) || adopted !== is.adopted > was.adopted)
       throw new Violation('a hold stays what it is', `${path}: ${JSON.stringify(was)} became ${JSON.stringify(is)}`)
     if (was.phase === 'observing' && (is.phase === 'acting' || adopted))

@@ -4,7 +4,8 @@ import { Cluster } from './cluster.ts'
 import type { Violation } from './ledger.ts'
 import { Nemesis } from './nemesis.ts'
 import type { Tamper } from './nomad-link.ts'
-import { JOB, sceneryOf, type Knobs, type Scenery } from './scenery.ts'
+import type { Errands } from './requester.ts'
+import { JOB, sceneryOf, tasksOf, type Knobs, type Scenery } from './scenery.ts'
 import type { Plan } from './shim.ts'
 
 export interface SimulationOptions {
@@ -119,24 +120,34 @@ class Crowd {
   }
 
   get isServed(): boolean {
-    return this.#cluster.shims.every(({ ended }) => ended !== null)
+    const { shims, requesters } = this.#cluster
+    return [...shims, ...requesters].every(({ ended }) => ended !== null)
   }
 
   lost({ monitor, timeline }: Cluster): string {
     const waiting = this.#cluster.shims.filter(({ ended }) => ended === null)
     const holds = [...monitor.ledger.semaphores.values()].flatMap(({ state }) => state.holds)
+    const asking = this.#cluster.requesters.filter(({ ended }) => ended === null).map(({ host }) => host.name)
     const names = waiting.map(({ host, wish, startedAt }) => `${host.name} for ${JSON.stringify(wish)} since ${startedAt}`)
-    return `at ${timeline.now()} wait: ${names.join('; ')}; held: ${JSON.stringify(holds)}; requests: ${[...monitor.ledger.requests.keys()].join(' ')}`
+    return `at ${timeline.now()} wait: ${[...names, ...asking].join('; ')}; held: ${JSON.stringify(holds)}; requests: ${[...monitor.ledger.requests.keys()].join(' ')}`
   }
 
   async #more(): Promise<void> {
-    const { scenery, shims, truth } = this.#cluster
+    const { scenery, shims, requesters, truth } = this.#cluster
     this.#cluster.shims = shims.filter((shim) => {
       if (shim.ended !== null) this.figures[shim.ended] = (this.figures[shim.ended] ?? 0) + 1
       return shim.ended === null
     })
-    if (this.#closed || this.#cluster.shims.length >= scenery.shims) return
+    this.#cluster.requesters = requesters.filter(({ ended }) => {
+      if (ended !== null) this.figures[`managed: ${ended}`] = (this.figures[`managed: ${ended}`] ?? 0) + 1
+      return ended === null
+    })
+    if (this.#closed || this.#cluster.shims.length + this.#cluster.requesters.length >= scenery.shims) return
     const allocations = (await truth.allocations(JOB)).filter(({ desired, client }) => desired === 'run' && client !== 'lost')
+    if (this.#chance.happens(scenery.managed)) {
+      if (allocations.length > 0) this.#cluster.startRequester(this.#errands(this.#chance.pick(allocations).id))
+      return
+    }
     const wish = this.#wish(allocations.map(({ id }) => id))
     if (wish !== null) this.#cluster.startShim(wish, this.#planOf())
   }
@@ -154,6 +165,23 @@ class Crowd {
       ...(component === undefined ? {} : { component }),
       ...(priorities ? { priority: chance.whole(0, 2) } : {}),
       ...(chance.happens(0.15) ? { action: 'signal' as const } : {}),
+    }
+  }
+
+  #errands(allocation: string): Errands {
+    const chance = this.#chance
+    const { components, priorities, besides } = this.#cluster.scenery
+    const [component] = components
+    return {
+      allocation,
+      reason: 'rotated',
+      action: chance.weighted({ restart: 16, signal: 3, replace: 1 }),
+      ...(component === undefined ? {} : { component }),
+      ...(besides.length > 0 && chance.happens(0.3) ? { task: chance.pick(tasksOf(this.#cluster.scenery)) } : {}),
+      ...(priorities ? { priority: chance.whole(0, 2) } : {}),
+      sinceMs: chance.happens(0.4) ? chance.skewed(1, 60_000) : null,
+      times: chance.pick([1, 1, 1, 2, 3]),
+      withdraws: chance.happens(0.1),
     }
   }
 

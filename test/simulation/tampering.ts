@@ -123,3 +123,39 @@ export function onlySeemsRenewed(): Tamper {
     answer: (request, answer) => (request.path === elsewhere ? { ...answer, status: 200, body } : answer),
   }
 }
+
+interface Started extends Row {
+  readonly TaskStates: Record<string, object> | null
+}
+/** Every task looks as if it had been started a moment ago, again. */
+export const startedJustNow = (): Tamper =>
+  answers<Started[]>(/\/allocations\?/, (rows) =>
+    rows.map((row) => ({
+      ...row,
+      TaskStates: Object.fromEntries(
+        Object.entries(row.TaskStates ?? {}).map(([name, task]) => [
+          name,
+          { ...task, Restarts: 99, StartedAt: '2030-01-01T00:00:00Z' },
+        ]),
+      ),
+    })),
+  )
+
+/** The removal of a managed request always comes too late. */
+export const unremoved = (): Tamper => ({
+  request(request) {
+    const meant = request.method === 'DELETE' && request.path.includes('/~m')
+    return meant ? { ...request, path: request.path.replace(/cas=\d+/, 'cas=1') } : request
+  },
+})
+
+/** What was asked for once is listed for ever. */
+export function undying(): Tamper {
+  const rows = new Map<string, Listed>()
+  return answers<Listed[]>(/^\/v1\/vars/, (listed, { path }) => {
+    for (const row of listed) if (row.Path.includes('/~m')) rows.set(row.Path, row)
+    const prefix = new URLSearchParams(path.slice(path.indexOf('?'))).get('prefix') ?? ''
+    const there = new Set(listed.map(({ Path }) => Path))
+    return [...listed, ...[...rows.values()].filter(({ Path }) => Path.startsWith(prefix) && !there.has(Path))]
+  })
+}

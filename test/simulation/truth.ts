@@ -18,6 +18,8 @@ export interface Process {
   /** Since when one of its processes is not there; null: all are. */
   downSince: number | null
   readonly running: Set<string>
+  /** When each task began to run last. */
+  readonly started: Map<string, number>
 }
 
 /** The true world of workloads, told by them and not by the servers. */
@@ -49,10 +51,17 @@ export class Truth {
 
   #saw({ alloc, task, event }: WorkloadEvent): void {
     const at = this.#now()
-    const process = this.#processes.get(alloc) ?? { up: [], healthy: [], downSince: at, running: new Set() }
+    const process: Process = this.#processes.get(alloc) ?? {
+      up: [],
+      healthy: [],
+      downSince: at,
+      running: new Set(),
+      started: new Map(),
+    }
     this.#processes.set(alloc, process)
     const isMain = task === this.#tasks[0]
     if (event === 'running') {
+      process.started.set(task, at)
       process.running.add(task)
       if (process.running.size < this.#tasks.length) return
       process.up.push({ from: at, to: null })
