@@ -211,7 +211,11 @@ const ROWS: readonly Row[] = [
     () => ({ ...errands, tamper: { bound: () => 60_000 } }),
   ],
   ['no request is lost', 'every task looks as if it had been started just now', () => ({ ...errands, tamper: startedJustNow() })],
-  ['one act a request', 'no request is ever removed', () => ({ ...errands, everyMs: Infinity, peaceMs: 10_000, tamper: unremoved() })],
+  [
+    'one act a request',
+    'no request is ever removed',
+    () => ({ ...errands, everyMs: Infinity, peaceMs: 10_000, tamper: unremoved() }),
+  ],
   ['taken back before any act', 'a hold is taken back after its act', () => ({ ...errands, tamper: forgotten('taken_back') })],
   [
     'the request is read again',
