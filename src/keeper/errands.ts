@@ -82,6 +82,8 @@ export class Errands {
 
   /** Goes on with every managed hold that is ours to act for, committed at `index` or before. */
   start(state: State, index: number): void {
+    // A read from a leader that was deposed may show a hold acting that is so no more.
+    if (index < this.#index) return
     if (index !== this.#index) this.#movedAt = this.#deps.clock.now()
     this.#index = index
     for (const path of this.#pauses.keys()) if (!this.#chores.queue.entries.has(path)) this.#pauses.delete(path)

@@ -49,8 +49,13 @@ export class HandOut {
    *  granted to the same process is adopted. */
   start(state: State, index: number): void {
     for (const hold of state.holds) {
-      const waiter = hold.phase === 'acting' ? this.#room.get(waiterId(hold)) : null
+      const waiter = this.#room.get(waiterId(hold))
       if (waiter === null || waiter.confirming || waiter.lease === null) continue
+      if (hold.phase !== 'acting') {
+        // Its actor's part is over before anybody was told, overdue say: the next grant is another hold (protocol E5).
+        if (hold.id === waiter.holdId) this.#chores.startOver(waiter)
+        continue
+      }
       // A grant whose asker has gone is taken back; only who is here adopts one.
       if (hold.id !== waiter.holdId && (waiter.poll === null || !waiter.lease.valid())) continue
       const work = hold.id === waiter.holdId ? () => this.#confirm(waiter, hold, state, index) : () => this.#adopt(waiter, hold)
