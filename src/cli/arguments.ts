@@ -1,7 +1,7 @@
 // What verbs read from the words after them. All that is wrong with them is a Problem `invalid_request`: exit code 2.
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { parseDuration } from '../core/duration.ts'
-import { Problem } from '../core/errors.ts'
+import { Problem, textOf } from '../core/errors.ts'
 import { levelFault, type Level } from '../core/scope.ts'
 
 type Options = NonNullable<ParseArgsConfig['options']>
@@ -26,7 +26,7 @@ function readable<T>(work: () => T): T {
   try {
     return work()
   } catch (error) {
-    const text = error instanceof Error ? error.message : String(error)
+    const text = textOf(error)
     throw new Problem('invalid_request', `${(text.split(/\. |\n/)[0] as string).replace(/\.$/, '')}; see --help`, {}, error)
   }
 }

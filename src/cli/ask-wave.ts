@@ -1,7 +1,8 @@
 import { Problem } from '../core/errors.ts'
+import { isOpen } from '../core/request.ts'
 import { formatTime } from '../keeper/clock.ts'
 import type { Clock, NewId } from '../keeper/ports.ts'
-import { isOpen, type Requests, type RequestView } from './requests.ts'
+import type { Requests, RequestView } from './requests.ts'
 import type { Target } from './target.ts'
 import { alreadyAsked, rowOf, rowsOf, waveName, waveUnderWay, type Row, type Wish } from './wave.ts'
 

@@ -1,4 +1,4 @@
-import { ERRORS, Problem } from '../core/errors.ts'
+import { ERRORS, Problem, textOf } from '../core/errors.ts'
 import { NomadFault } from '../core/nomad-fault.ts'
 import { plain, writeJson, type Io } from './io.ts'
 
@@ -21,7 +21,7 @@ function problemOf(error: unknown): Problem {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   if (typeof code === 'string' && /^E[A-Z]+$/.test(code))
     return new Problem('invalid_request', (error as Error).message, {}, error)
-  return new Problem('internal', `a fault of ours: ${error instanceof Error ? error.message : String(error)}`, {}, error)
+  return new Problem('internal', `a fault of ours: ${textOf(error)}`, {}, error)
 }
 
 function ofNomad({ kind, message, maybeDone }: NomadFault): Problem {

@@ -1,6 +1,7 @@
 import { ERRORS, Problem } from '../core/errors.ts'
+import { isOpen } from '../core/request.ts'
 import type { Clock } from '../keeper/ports.ts'
-import { isOpen, type Requests } from './requests.ts'
+import type { Requests } from './requests.ts'
 import { countOf, isStuck, renewed, rowOf, type Row } from './wave.ts'
 import type { Show } from './wave-view.ts'
 

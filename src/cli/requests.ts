@@ -1,5 +1,6 @@
 // The calls of an operator on managed requests.
 import { ERRORS, Problem } from '../core/errors.ts'
+import type { RequestState } from '../core/request.ts'
 import type { Level, Scope } from '../core/scope.ts'
 import type { Clock } from '../keeper/ports.ts'
 import { problemOf } from '../shim/answers.ts'
@@ -16,7 +17,7 @@ export interface RequestView {
   readonly reason: string
   readonly wave?: string
   readonly at?: string
-  readonly state: 'waiting' | 'acting' | 'observing' | 'done' | 'failed' | 'gone' | 'cancelled'
+  readonly state: RequestState
   readonly position: number | null
   readonly waiting_for: { readonly kind: string; readonly detail: string } | null
   readonly detail: string
@@ -83,10 +84,6 @@ export function createRequests(client: ServiceClient, clock: Clock): Requests {
     get: (id, signal) => known(ask({ method: 'GET', path: pathOf(id) }, signal)),
     cancel: (id, signal) => known(ask({ method: 'DELETE', path: pathOf(id) }, signal)),
   }
-}
-
-export function isOpen({ state }: { readonly state: string }): boolean {
-  return state === 'waiting' || state === 'acting' || state === 'observing'
 }
 
 function pathOf(id: string): string {

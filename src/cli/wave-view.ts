@@ -1,9 +1,9 @@
 // How a restart is shown while it goes on: a table that is drawn anew on a terminal, lines elsewhere, or events for programs.
 import { formatDuration } from '../core/duration.ts'
 import type { Problem } from '../core/errors.ts'
+import { isOpen } from '../core/request.ts'
 import type { Clock } from '../keeper/ports.ts'
 import { plain, writeJson, type Writer } from './io.ts'
-import { isOpen } from './requests.ts'
 import { countOf, type Row } from './wave.ts'
 
 export interface Begun {

@@ -1,6 +1,7 @@
 // A wave: the requests that one restart of a job has made. Values in, values out.
+import { isOpen } from '../core/request.ts'
 import type { Target } from './target.ts'
-import { isOpen, type RequestView } from './requests.ts'
+import type { RequestView } from './requests.ts'
 
 /** One allocation of a wave, as it was seen last. */
 export interface Row {

@@ -33,6 +33,11 @@ export interface Allocation {
   readonly tasks: Readonly<Record<string, TaskState>>
 }
 
+/** Whether Nomad wants it to run, and it has not ended. */
+export function mayRun({ desired, client }: Allocation): boolean {
+  return desired === 'run' && client !== 'complete' && client !== 'failed' && client !== 'lost'
+}
+
 export interface TaskSpec {
   readonly name: string
   /** `main`: must run for the allocation to be up. `sidecar`: a lifecycle task that must run too. `once`: finishes by design. */

@@ -72,6 +72,11 @@ export function kindOf(error: unknown): ErrorKind {
   return error instanceof Problem ? error.kind : 'internal'
 }
 
+/** What anything thrown says, for people. */
+export function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
 function row(status: number, exit: number, retry: boolean, title: string): ErrorRow {
   return { status, exit, retry, title }
 }

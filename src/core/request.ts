@@ -26,6 +26,15 @@ export interface Wanted {
   readonly watched: boolean
 }
 
+/** Where a request stands: `done` is restarted and healthy, `gone` has ended with its allocation. */
+export const REQUEST_STATES = ['waiting', 'acting', 'observing', 'done', 'failed', 'gone', 'cancelled'] as const
+export type RequestState = (typeof REQUEST_STATES)[number]
+export type EndState = Exclude<RequestState, 'waiting' | 'acting' | 'observing'>
+
+export function isOpen({ state }: { readonly state: string }): boolean {
+  return state === 'waiting' || state === 'acting' || state === 'observing'
+}
+
 /** A task that the servers did not know of yet. */
 export const NOT_STARTED: Baseline[string] = { restarts: 0, startedAt: null }
 const STRENGTH: Readonly<Record<ManagedAction, number>> = { signal: 0, restart: 1, replace: 2 }

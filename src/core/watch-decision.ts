@@ -36,7 +36,8 @@ const SOON_MS = 60_000
 const PROVED_MS = 600_000
 /** What was found out is acted on again when it has changed later, and stayed so for this long: nobody writes it all the time. */
 const STILL_MS = 300_000
-const FOUND_OUT = 2
+/** From so many times in a row on, see `times`. */
+export const FOUND_OUT = 2
 
 /** Judges one file of a task that runs since `startedAt`. `wall`: our own time, which decides nothing that seconds matter to.
  *

@@ -1,15 +1,26 @@
 // What keeps the queue of one scope moving, beside the decisions: waiters get a stored place, the next ones a lease, new requests
 // are read, and requests that nobody waits for any more are removed. Each chore runs once at a time and wakes the scope at its end.
 import type { Candidate, Plan } from '../core/admission.ts'
+import type { EndState } from '../core/request.ts'
 import type { Scope } from '../core/scope.ts'
 import type { Hold, State } from '../core/state.ts'
 import { acquireLease, type LeaseDeps } from './lease.ts'
 import type { Paths } from './paths.ts'
 import type { VariableMeta } from './ports.ts'
-import { dropEntry, emptyQueue, isManaged, putEntry, withList, type Entry, type ManagedEntry, type Queue } from './queue.ts'
-import { readRequest, requestItems } from './records.ts'
+import {
+  dropEntry,
+  emptyQueue,
+  entryOf,
+  isManaged,
+  putEntry,
+  withList,
+  type Entry,
+  type ManagedEntry,
+  type Queue,
+} from './queue.ts'
+import { requestItems } from './records.ts'
 import type { Replica } from './replica.ts'
-import type { EndState, RequestMemory } from './request-memory.ts'
+import type { RequestMemory } from './request-memory.ts'
 import { isBehind, requestOf, waiterId, type Waiter, type WaitingRoom } from './waiting-room.ts'
 
 /** A poll has ended and the asker has not come back: so long its place is kept. */
@@ -247,7 +258,7 @@ export class Chores {
   async #read(path: string): Promise<void> {
     const { variable, index } = await this.#deps.variables.get(path, undefined, this.#deps.signal)
     if (variable === null) dropEntry(this.#queue, path, index)
-    else this.put({ ...variable, record: readRequest(variable.items), knownAt: this.#deps.clock.now() })
+    else this.put(entryOf(variable, this.#deps.clock.now()))
   }
 
   /** As it was just read or written, perhaps before a list shows it. */

@@ -56,13 +56,18 @@ export function createClusterView(cluster: Cluster, clock: Clock, signal: AbortS
   }
 }
 
+/** The group as the job has it; null when the job or the group is not there. */
+export function specOf({ job }: JobLook, scope: GroupScope): GroupSpec | null {
+  return job?.groups.find(({ name }) => name === scope.group) ?? null
+}
+
 /** The part of a look that one scope needs; null when the job or the group is not there. */
 export function groupOf(
   look: JobLook,
   scope: GroupScope,
 ): { group: GroupSpec; view: GroupView; resolved: ResolvedPolicy } | null {
-  const group = look.job?.groups.find(({ name }) => name === scope.group)
-  if (look.job === null || group === undefined) return null
+  const group = specOf(look, scope)
+  if (look.job === null || group === null) return null
   return { group, view: groupView(look.job, group, look.allocations, look.nodes), resolved: groupPolicy(look.job, group) }
 }
 

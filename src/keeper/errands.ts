@@ -1,19 +1,19 @@
 // Acting for somebody (managed mode, protocol M): from a committed grant of a stored request to the act, under the lease of this
 // replica. Whatever process dies, another one looks at the baseline and goes on: what has moved is observed, what has not is done.
-import { overBudget } from '../core/admission.ts'
-import { LAG_MS, type Allocation } from '../core/cluster.ts'
-import { hasStartedSince, isSatisfied, meantTasks, NOT_STARTED } from '../core/request.ts'
-import { isGroupScope, type GroupScope, type Scope } from '../core/scope.ts'
+import { LAG_MS, mayRun, type GroupSpec } from '../core/cluster.ts'
+import { hasStartedSince, isSatisfied, meantTasks, NOT_STARTED, type EndState } from '../core/request.ts'
+import type { GroupScope, Scope } from '../core/scope.ts'
 import { acted, release, takeBack, takeOver } from '../core/semaphore.ts'
 import type { Hold, State } from '../core/state.ts'
 import { actOn, MOST_BOUND_MS } from './act.ts'
 import type { Commit } from './changes.ts'
 import type { Chores } from './chores.ts'
-import { groupOf, type JobLook } from './cluster-view.ts'
+import { specOf, type JobLook } from './cluster-view.ts'
+import { whyNot } from './confirm.ts'
 import type { HandOutDeps } from './hand-out.ts'
+import { isLost } from './lease.ts'
 import type { Actions } from './ports.ts'
-import { isManaged, type Entry, type ManagedEntry } from './queue.ts'
-import { readRequest, type ManagedRecord } from './records.ts'
+import { entryOf, isManaged, type Entry, type ManagedEntry } from './queue.ts'
 import type { Snapshot } from './watch.ts'
 
 export interface ErrandDeps extends HandOutDeps {
@@ -30,10 +30,10 @@ interface Here {
 /** The replica that a semaphore falls to grants at once; another one when nothing has changed for so long, and it could. */
 const STEP_IN_MS = 3_000
 const LOOK_AGAIN_MS = 1_000
-const CONFIRM_MS = 5_000
 /** Before a request whose grant was taken back is granted again: longer each time that Nomad refuses the act. */
 const PAUSE_MS = 1_000
 const MOST_PAUSE_MS = 60_000
+const STARTED = 'it was started after what was asked for'
 
 export class Errands {
   readonly #deps: ErrandDeps
@@ -58,26 +58,35 @@ export class Errands {
     this.#path = deps.paths.semaphore(scope)
   }
 
-  /** Whether this replica may grant it now: it could act, and it is its turn among the replicas. */
-  mayGrant({ path, knownAt }: Entry): boolean {
+  /** Which requests this replica may grant now: it could act, and it is its turn among the replicas. For one decision. */
+  mayGrantNow(): (entry: Entry) => boolean {
     const { replica, clock } = this.#deps
     const now = clock.now()
-    if (replica.lease?.valid() !== true || (this.#pauses.get(path)?.until ?? -Infinity) > now) return false
-    return replica.isMine(this.#path) || now - Math.max(knownAt, this.#movedAt) >= STEP_IN_MS
+    if (replica.lease?.valid() !== true) return () => false
+    let isMine: boolean | null = null
+    return ({ path, knownAt }) => {
+      if ((this.#pauses.get(path)?.until ?? -Infinity) > now) return false
+      return (isMine ??= replica.isMine(this.#path)) || now - Math.max(knownAt, this.#movedAt) >= STEP_IN_MS
+    }
   }
 
   /** Ends requests that have nothing left to do: their unit is stopping or gone, or was started after what was asked for. */
-  dismiss(look: JobLook, held: ReadonlySet<string>): void {
-    const group = isGroupScope(this.#scope) ? (look.job?.groups.find(({ name }) => name === this.#unitGroup) ?? null) : null
-    for (const entry of this.#chores.queue.entries.values()) {
-      // One that is held ends with its hold (protocol M5). One that came after the look is not judged by it.
-      if (!isManaged(entry) || held.has(entry.record.unit) || entry.knownAt > look.at) continue
-      const unit = look.allocations.find(({ id }) => id === entry.record.unit)
-      const isOver = unit === undefined || unit.desired !== 'run' || isEnded(unit)
-      const reason = isOver ? 'its allocation is stopping or gone' : 'it was started after what was asked for'
-      if (!isOver && (group === null || !isSatisfied(entry.record, unit, group))) continue
-      this.#chores.run(`end ${entry.path} ${entry.modifyIndex}`, () => this.#chores.end(entry, isOver ? 'gone' : 'done', reason))
+  dismiss(look: JobLook, group: GroupSpec | null, held: ReadonlySet<string>): void {
+    // One that is held ends with its hold (protocol M5). One that came after the look is not judged by it.
+    const judged = [...this.#chores.queue.entries.values()]
+      .filter(isManaged)
+      .filter(({ record, knownAt }) => !held.has(record.unit) && knownAt <= look.at)
+    if (judged.length === 0) return
+    const units = new Map(look.allocations.filter(mayRun).map((allocation) => [allocation.id, allocation]))
+    for (const entry of judged) {
+      const unit = units.get(entry.record.unit)
+      if (unit === undefined) this.#end(entry, 'gone', 'its allocation is stopping or gone')
+      else if (group !== null && isSatisfied(entry.record, unit, group)) this.#end(entry, 'done', STARTED)
     }
+  }
+
+  #end(entry: ManagedEntry, state: EndState, reason: string): void {
+    this.#chores.run(`end ${entry.path} ${entry.modifyIndex}`, () => this.#chores.end(entry, state, reason))
   }
 
   /** Goes on with every managed hold that is ours to act for, committed at `index` or before. */
@@ -99,16 +108,12 @@ export class Errands {
   async takeOverLost(snapshot: Snapshot): Promise<void> {
     const { replica } = this.#deps
     for (const hold of this.#semaphore.state()?.holds ?? []) {
-      const isLost = snapshot.index >= hold.lease.index && snapshot.entries.get(hold.lease.path)?.modifyIndex !== hold.lease.index
       const { lease } = replica
-      if (hold.phase !== 'acting' || !hold.managed || !isLost || lease?.valid() !== true || !replica.isMine(hold.id)) continue
+      if (hold.phase !== 'acting' || !hold.managed || !isLost(hold.lease, snapshot)) continue
+      if (lease?.valid() !== true || !replica.isMine(hold.id)) continue
       const by = { lease: { path: lease.path, index: lease.index, proof: lease.proof }, actor: replica.name }
       await this.#semaphore.commit((now, _, at) => takeOver(now, hold.id, hold.lease.path, by, at))
     }
-  }
-
-  get #unitGroup(): string {
-    return (this.#scope as GroupScope).group
   }
 
   /** A replica with a new lease drops the work of its old one. */
@@ -130,7 +135,8 @@ export class Errands {
       if (where.kind === 'over') return await this.#acted(hold, hold)
       if (where.kind === 'acted') return await this.#seenActed(hold, look, index)
       if (where.kind === 'to_do' && !isConfirmed) {
-        const why = await this.#whyNot(hold, committed, index)
+        const known = () => this.#semaphore.state() ?? committed
+        const why = await whyNot(this.#deps, this.#scope, hold.id, index, known, this.#semaphore.seeLook)
         if (why !== null) return await this.#stop(hold, where.moved, why)
         isConfirmed = true
       }
@@ -143,12 +149,10 @@ export class Errands {
   async #act(hold: Hold, look: JobLook, index: number, moved: readonly string[]): Promise<boolean> {
     const { actions, replica, clock, meter, signal } = this.#deps
     const request = await this.#request(hold, index)
-    const unit = look.allocations.find(({ id }) => id === hold.unit) as Allocation
-    const group = groupOf(look, this.#scope as GroupScope)?.group
-    const isDone = request !== null && group !== undefined && isSatisfied(request.record, unit, group)
-    if (group === undefined) return false
-    if (request === null || isDone) {
-      if (request !== null) await this.#chores.end(request, 'done', 'it was started after what was asked for')
+    const group = specOf(look, this.#scope as GroupScope)
+    if (group === null) return false
+    if (request === null || this.#isDone(request, look)) {
+      if (request !== null) await this.#chores.end(request, 'done', STARTED)
       await this.#stop(hold, moved, request === null ? 'its request was withdrawn' : 'it was started meanwhile')
       return true
     }
@@ -183,10 +187,14 @@ export class Errands {
    *  after it; else it stays. */
   async #seenActed(hold: Hold, look: JobLook, index: number): Promise<void> {
     const request = await this.#request(hold, index)
-    const unit = look.allocations.find(({ id }) => id === hold.unit)
-    const group = groupOf(look, this.#scope as GroupScope)?.group
-    const isDone = request !== null && unit !== undefined && group !== undefined && isSatisfied(request.record, unit, group)
+    const isDone = request !== null && this.#isDone(request, look)
     await this.#acted(hold, { ...hold, request: isDone ? request.modifyIndex : null })
+  }
+
+  #isDone({ record }: ManagedEntry, look: JobLook): boolean {
+    const unit = look.allocations.find(({ id }) => id === record.unit)
+    const group = specOf(look, this.#scope as GroupScope)
+    return unit !== undefined && group !== null && isSatisfied(record, unit, group)
   }
 
   /** Only where nothing can have been done is a grant taken back (protocol M3). What was done is observed. What may have been, too, until
@@ -219,19 +227,6 @@ export class Errands {
     return look
   }
 
-  /** After the commit, before the act: the operator locks and the budget are looked at again (protocol G6, G7). */
-  async #whyNot(hold: Hold, committed: State, index: number): Promise<string | null> {
-    const { clock, locks, signal } = this.#deps
-    const confirmed = clock.within(CONFIRM_MS, signal, async (bounded) => {
-      const locked = await locks.shutsAt(index, this.#scope, bounded)
-      if (locked !== null) return locked
-      const group = groupOf(await this.#look(), this.#scope as GroupScope)
-      if (group === null) return 'the group cannot be seen any more'
-      return overBudget(this.#semaphore.state() ?? committed, hold.id, group.view, group.resolved.policy)
-    })
-    return await confirmed.catch((error: unknown) => `it could not be confirmed: ${String(error)}`)
-  }
-
   /** The request as it is now, read at `index` or later (protocol M4). Null: it is not there any more. */
   async #request(hold: Hold, index: number): Promise<ManagedEntry | null> {
     const { variables, clock, paths, signal } = this.#deps
@@ -246,9 +241,8 @@ export class Errands {
     if (meta === undefined) return null
     if (known?.modifyIndex === meta.modifyIndex && isManaged(known)) return known
     const { variable } = await variables.get(path, undefined, signal)
-    const record = variable === null ? null : readRequest(variable.items)
-    if (variable === null || record === null || record.via !== null) return null
-    return { ...variable, record: record as ManagedRecord, knownAt: clock.now() }
+    const entry = variable === null ? null : entryOf(variable, clock.now())
+    return entry !== null && isManaged(entry) ? entry : null
   }
 }
 
@@ -262,15 +256,11 @@ interface Standing {
 /** Where the unit stands against the hold's baseline. */
 function standing({ unit, tasks, action, baseline }: Hold, look: JobLook): Standing {
   const allocation = look.allocations.find(({ id }) => id === unit)
-  if (allocation === undefined || allocation.desired !== 'run' || isEnded(allocation)) return { kind: 'over', moved: [] }
+  if (allocation === undefined || !mayRun(allocation)) return { kind: 'over', moved: [] }
   if (action !== 'restart') return { kind: 'to_do', moved: [] }
   const meant = Object.entries(allocation.tasks).filter(([name]) => tasks.length === 0 || tasks.includes(name))
   const hasMoved = ([name, task]: (typeof meant)[number]) => task.stopping || hasStartedSince(baseline[name] ?? NOT_STARTED, task)
   const moved = meant.filter(hasMoved).map(([name]) => name)
   if (moved.length > 0 && (tasks.length === 0 || moved.length === meant.length)) return { kind: 'acted', moved }
   return { kind: meant.some((one) => !hasMoved(one) && one[1].state === 'running') ? 'to_do' : 'down', moved }
-}
-
-function isEnded({ client }: Allocation): boolean {
-  return client === 'complete' || client === 'failed' || client === 'lost'
 }

@@ -1,12 +1,12 @@
 // From a committed grant to its asker: who is told, and who is not (protocol G2 to G7).
-import { overBudget } from '../core/admission.ts'
 import { Problem } from '../core/errors.ts'
-import { isGroupScope, type Scope } from '../core/scope.ts'
+import type { Scope } from '../core/scope.ts'
 import { adopt, takeBack } from '../core/semaphore.ts'
 import type { Hold, State } from '../core/state.ts'
 import type { Change, Commit } from './changes.ts'
 import type { ChoreDeps, Chores } from './chores.ts'
-import { groupOf, type ClusterView, type JobLook } from './cluster-view.ts'
+import type { ClusterView, JobLook } from './cluster-view.ts'
+import { whyNot } from './confirm.ts'
 import type { LockView } from './lock-view.ts'
 import type { Meter } from './ports.ts'
 import type { Stored } from './records.ts'
@@ -18,8 +18,6 @@ export interface HandOutDeps extends ChoreDeps {
   readonly meter: Meter
 }
 
-/** A grant that cannot be confirmed within this is taken back. */
-const CONFIRM_MS = 5_000
 /** Before the same waiter is granted again after its grant was taken back. */
 const PAUSE_MS = 1_000
 
@@ -66,9 +64,7 @@ export class HandOut {
 
   /** After the commit, before anybody is told: the operator locks and the budget are looked at again. */
   async #confirm(waiter: Waiter, hold: Hold, committed: State, index: number): Promise<void> {
-    const why = await this.#whyNot(hold, committed, index).catch(
-      (error: unknown) => `it could not be confirmed: ${String(error)}`,
-    )
+    const why = await this.#whyNot(hold, committed, index)
     if (why === null && waiter.lease?.valid() === true && this.#tell(waiter, hold)) return
     this.#deps.meter.count('grants_taken_back')
     const reason = why ?? 'its asker has gone'
@@ -77,23 +73,14 @@ export class HandOut {
     await this.#semaphore.commit(change).finally(() => this.#chores.startOver(waiter))
   }
 
-  async #whyNot(hold: Hold, committed: State, index: number): Promise<string | null> {
-    const { clock, locks, cluster, signal } = this.#deps
-    return await clock.within(CONFIRM_MS, signal, async (bounded) => {
-      const committedAt = clock.now()
-      const locked = await locks.shutsAt(index, this.#scope, bounded)
-      if (locked !== null) return locked
-      const look = isGroupScope(this.#scope) ? await cluster.look(this.#scope, committedAt) : null
-      // What is known of the state may just be read anew; then it is at least what was committed.
-      const state = this.#semaphore.stored()?.state ?? committed
-      if ('unreadable' in state) return state.unreadable
-      if (!state.holds.some(({ id }) => id === hold.id)) return 'it ended before its asker was told'
-      if (look === null || !isGroupScope(this.#scope)) return null
-      this.#semaphore.seeLook(look)
-      const group = groupOf(look, this.#scope)
-      if (group === null) return 'the group cannot be seen any more'
-      return overBudget(state, hold.id, group.view, group.resolved.policy)
-    })
+  async #whyNot({ id }: Hold, committed: State, index: number): Promise<string | null> {
+    // What is known of the state may just be read anew; then it is at least what was committed.
+    const known = () => this.#semaphore.stored()?.state ?? committed
+    const why = await whyNot(this.#deps, this.#scope, id, index, known, this.#semaphore.seeLook)
+    if (why !== null) return why
+    const state = known()
+    if ('unreadable' in state) return state.unreadable
+    return state.holds.some((held) => held.id === id) ? null : 'it ended before its asker was told'
   }
 
   /** The same process asks again: the hold gets a new lease by check-and-set, then the locks, then the answer. */

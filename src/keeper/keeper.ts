@@ -1,6 +1,6 @@
 // The keeper: one replica. Watches our variables, runs a semaphore for every scope that has something open, and answers for holds.
 import { setMaxListeners } from 'node:events'
-import { Problem } from '../core/errors.ts'
+import { Problem, textOf } from '../core/errors.ts'
 import { isSatisfied } from '../core/request.ts'
 import type { Level, Scope } from '../core/scope.ts'
 import { release as releaseChange } from '../core/semaphore.ts'
@@ -173,7 +173,7 @@ export class Keeper {
     const missing: string[] = []
     const { namespace } = this.#settings
     const { cluster, variables } = this.#ports
-    const say = (error: unknown) => missing.push(error instanceof Error ? error.message : String(error))
+    const say = (error: unknown) => missing.push(textOf(error))
     await cluster
       .namespaceExists(namespace, signal)
       .then((exists) => exists || missing.push(`namespace ${namespace} does not exist`), say)

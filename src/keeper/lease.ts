@@ -2,6 +2,7 @@
 import type { Clock, Log, NewId, Variables } from './ports.ts'
 import { NomadFault } from '../core/nomad-fault.ts'
 import { proofOf, type Items } from './records.ts'
+import type { Snapshot } from './watch.ts'
 
 export interface LeaseDeps {
   readonly variables: Variables
@@ -86,6 +87,12 @@ export class Lease {
     this.#keeping.abort(KEPT)
     await endLease(this.#deps, this.path, this.lockId)
   }
+}
+
+/** Whether the lease is lost: a list with an index not before its own does not show it as it was acquired (protocol E2). An older list
+ *  says nothing. */
+export function isLost({ path, index }: Pick<Lease, 'path' | 'index'>, { index: listed, entries }: Snapshot): boolean {
+  return listed >= index && entries.get(path)?.modifyIndex !== index
 }
 
 /** Acquires at a path that was never used. Throws NomadFault: then the path must not be tried again. */

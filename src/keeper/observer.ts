@@ -5,7 +5,8 @@ import { isGroupScope, type GroupScope } from '../core/scope.ts'
 import { recover, release, settle } from '../core/semaphore.ts'
 import type { Failure, Hold } from '../core/state.ts'
 import { Alarm } from './alarm.ts'
-import { currentOf, groupOf, type ClusterView, type JobLook } from './cluster-view.ts'
+import { currentOf, specOf, type ClusterView, type JobLook } from './cluster-view.ts'
+import { isLost } from './lease.ts'
 import type { Clock, Log, Meter } from './ports.ts'
 import type { Semaphore } from './semaphore.ts'
 import type { Snapshot } from './watch.ts'
@@ -26,15 +27,10 @@ const LOOK_SOON_MS = 350
 const LOOK_AT_FAILURES_MS = 5_000
 const IDLE_MS = 30_000
 
-/** Moves holds whose lease is lost to `observing`: a list with an index not before the lease's own does not show it as it was
- *  acquired (protocol E2). An older list says nothing. A managed one is taken over instead (see Errands). */
+/** Moves holds whose lease is lost to `observing`. A managed one is taken over instead (see Errands). */
 export async function endLostLeases(semaphore: Semaphore, snapshot: Snapshot, meter: Meter): Promise<void> {
   const lost = (semaphore.state?.holds ?? []).filter(
-    ({ phase, lease, managed }) =>
-      phase === 'acting' &&
-      !managed &&
-      snapshot.index >= lease.index &&
-      snapshot.entries.get(lease.path)?.modifyIndex !== lease.index,
+    ({ phase, lease, managed }) => phase === 'acting' && !managed && isLost(lease, snapshot),
   )
   for (const hold of lost) {
     const { changed } = await semaphore.commit((now, policy, at) =>
@@ -140,7 +136,7 @@ export class Observer {
     if (policy.healthCheck === 'none') return { kind: 'healthy', reason: 'released is over' } as const
     const allocation = currentOf(view, watched.unit)
     const checks = allocation === null ? [] : await this.#deps.cluster.checks(allocation.id)
-    const group = groupOf(view, scope)?.group ?? null
+    const group = specOf(view, scope)
     const { clock } = this.#deps
     const sight = { at: view.at, seenAt: clock.now(), wall: clock.wall(), allocation, checks, group }
     const { memory, verdict } = look(this.#memories.get(key) ?? null, watched, sight, policy)

@@ -1,6 +1,6 @@
 // The stored queue of one scope: its request variables, as the newest list and our own writes show them. CreateIndex is the order.
-import type { VariableMeta } from './ports.ts'
-import type { ManagedRecord, RequestRecord } from './records.ts'
+import type { Variable, VariableMeta } from './ports.ts'
+import { readRequest, type ManagedRecord, type RequestRecord } from './records.ts'
 
 export interface Entry {
   readonly path: string
@@ -13,6 +13,11 @@ export interface Entry {
 }
 export interface ManagedEntry extends Entry {
   readonly record: ManagedRecord
+}
+
+/** A request variable, as it was read at this monotonic time. */
+export function entryOf({ path, createIndex, modifyIndex, items }: Variable, knownAt: number): Entry {
+  return { path, createIndex, modifyIndex, record: readRequest(items), knownAt }
 }
 
 export function isManaged(entry: Entry): entry is ManagedEntry {

@@ -1,5 +1,6 @@
 // What this replica remembers of managed requests, also when they are not stored any more: for whoever follows one. Nothing that is
 // decided depends on it.
+import type { EndState } from '../core/request.ts'
 import type { State, TransitionKind } from '../core/state.ts'
 import type { ManagedRecord } from './records.ts'
 
@@ -10,7 +11,6 @@ export interface Remembered {
   /** Of the newest transition that told of it. */
   readonly seq: number
 }
-export type EndState = 'done' | 'failed' | 'gone' | 'cancelled'
 
 const KEPT = 10_000
 const ENDS: Readonly<Partial<Record<TransitionKind, EndState>>> = {

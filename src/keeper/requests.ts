@@ -1,17 +1,26 @@
 // Managed requests: asked for here, stored as variables, granted and acted on by whichever replica comes to it (design §4).
 import type { Wait } from '../core/admission.ts'
 import { Problem } from '../core/errors.ts'
-import { baselineNow, isSatisfied, merge, warningsOf, type ManagedAction, type Wanted } from '../core/request.ts'
+import {
+  baselineNow,
+  isOpen,
+  isSatisfied,
+  merge,
+  warningsOf,
+  type ManagedAction,
+  type RequestState,
+  type Wanted,
+} from '../core/request.ts'
 import { contains, type Level, type Scope } from '../core/scope.ts'
 import type { Hold } from '../core/state.ts'
 import type { Paths } from './paths.ts'
 import type { Meter, NewId, Variables } from './ports.ts'
-import { isManaged, type ManagedEntry } from './queue.ts'
+import { entryOf, isManaged, type ManagedEntry } from './queue.ts'
 import { readRequest, requestItems, type ManagedRecord } from './records.ts'
 import type { Registry } from './registry.ts'
 import type { RequestMemory } from './request-memory.ts'
 import { ANYBODY, resolveAllocation, type Allowed, type Meant, type ResolveDeps } from './resolve.ts'
-import type { Semaphore } from './semaphore.ts'
+import type { QueueSeen, Semaphore } from './semaphore.ts'
 
 export interface RequestInput {
   readonly allocation: string
@@ -46,7 +55,7 @@ export interface RequestSeen {
   readonly wave: string | null
   /** When it was first asked for; null: it is only known from its hold. */
   readonly at: number | null
-  readonly state: 'waiting' | 'acting' | 'observing' | 'done' | 'failed' | 'gone' | 'cancelled'
+  readonly state: RequestState
   /** From 1; null: it does not wait. */
   readonly position: number | null
   readonly wait: Wait | null
@@ -85,7 +94,7 @@ export class Requests {
     if (isSatisfied(asked, meant.allocation, meant.group)) return { kind: 'satisfied' }
     const entry = await this.#store(asked, meant, held, signal)
     semaphore.chores.put(entry)
-    return { kind: 'stored', request: this.#waiting(entry, semaphore), warnings: warningsOf(entry.record, meant.group) }
+    return { kind: 'stored', request: waitingIn(semaphore.queueNow())(entry), warnings: warningsOf(entry.record, meant.group) }
   }
 
   /** As it is now; with `waitMs`, as soon as it is not as it was any more. */
@@ -108,7 +117,8 @@ export class Requests {
     await this.#catchUp(signal)
     const held = this.#deps.registry.all().flatMap(({ state }) => (state?.holds ?? []).filter(({ managed }) => managed))
     const known = this.#deps.memory.all().map(({ record }) => record.key)
-    const all = [...new Set([...known, ...held.map(({ key }) => key)])].map((id) => this.#find(id))
+    const open = new Map(this.#deps.registry.all().flatMap(openIn))
+    const all = [...new Set([...known, ...held.map(({ key }) => key)])].map((id) => open.get(id) ?? this.#ended(id))
     return all
       .filter((seen) => seen !== null)
       .filter(({ scope, wave: label }) => contains(level, scope) && (wave === undefined || label === wave))
@@ -161,13 +171,13 @@ export class Requests {
     const fresh: ManagedRecord = { ...asked, scope, unit: allocation.id, place, key: newId(), via: null, at: clock.wall() }
     let { variable } = await variables.get(path, undefined, signal)
     for (let tries = 0; tries < TRIES; tries++) {
-      const open = variable === null ? null : readRequest(variable.items)
-      const isOurs = open !== null && open.via === null
-      const record = isOurs ? merge(open, asked) : fresh
+      const there = variable === null ? null : entryOf(variable, clock.now())
+      const open = there !== null && isManaged(there) ? there : null
+      const record = open === null ? fresh : merge(open.record, asked)
       const isActedOn = held?.managed === true && held.request === variable?.modifyIndex
-      if (variable !== null && record === open && !isActedOn) {
+      if (open !== null && record === open.record && !isActedOn) {
         if (record.key !== fresh.key) meter.count('requests_merged')
-        return { ...variable, record, knownAt: clock.now() }
+        return open
       }
       const put = await variables.put(path, requestItems(record), variable?.modifyIndex ?? 0, signal)
       if (put.kind === 'written')
@@ -177,22 +187,18 @@ export class Requests {
     throw new Problem('conflict', `the request for ${allocation.id} changes too fast; ask again`)
   }
 
-  #waiting({ path, record }: ManagedEntry, semaphore: Semaphore): RequestSeen {
-    const { ordered, waits } = semaphore.queueNow()
-    const at = ordered.findIndex(({ id }) => id === path)
-    const wait = waits.get(path) ?? { kind: 'full', detail: 'it is next and is being granted' }
-    return { ...seenOf(record), state: 'waiting', position: at < 0 ? null : at + 1, wait, detail: wait.detail }
-  }
-
   /** As far as this replica knows it. */
   #find(id: string): RequestSeen | null {
     for (const semaphore of this.#deps.registry.all()) {
-      const entry = Array.from(semaphore.chores.queue.entries.values()).find(({ record }) => record?.key === id)
-      const managed = entry !== undefined && isManaged(entry) ? entry : null
+      const entry = managedIn(semaphore).find(({ record }) => record.key === id)
       const hold = semaphore.state?.holds.find((held) => held.managed && held.key === id)
-      if (hold !== undefined) return ofHold(hold, semaphore, managed?.record ?? null)
-      if (managed !== null) return this.#waiting(managed, semaphore)
+      if (hold !== undefined) return ofHold(hold, semaphore, entry?.record ?? null)
+      if (entry !== undefined) return waitingIn(semaphore.queueNow())(entry)
     }
+    return this.#ended(id)
+  }
+
+  #ended(id: string): RequestSeen | null {
     const known = this.#deps.memory.get(id)
     if (known === null || known.end === null) return null
     return { ...seenOf(known.record), state: known.end.state, position: null, wait: null, detail: known.end.reason }
@@ -216,15 +222,36 @@ export class Requests {
     for (const { path, modifyIndex } of list.variables) {
       if (!path.includes('/~m') || known.has(`${path} ${modifyIndex}`)) continue
       const { variable } = await variables.get(path, undefined, signal)
-      const record = variable === null ? null : readRequest(variable.items)
-      if (variable !== null && record?.via === null && paths.managedRequest(record.scope, record.unit) === path)
-        registry.ensure(record.scope).chores.put({ ...variable, record, knownAt: clock.now() })
+      const entry = variable === null ? null : entryOf(variable, clock.now())
+      if (entry === null || !isManaged(entry)) continue
+      const { scope, unit } = entry.record
+      if (paths.managedRequest(scope, unit) === path) registry.ensure(scope).chores.put(entry)
     }
   }
 }
 
-function isOpen({ state }: RequestSeen): boolean {
-  return state === 'waiting' || state === 'acting' || state === 'observing'
+function managedIn({ chores }: Semaphore): ManagedEntry[] {
+  return [...chores.queue.entries.values()].filter(isManaged)
+}
+
+/** All that are held or wait in one semaphore, by their ids; its queue is worked out once. */
+function openIn(semaphore: Semaphore): [string, RequestSeen][] {
+  const entries = managedIn(semaphore)
+  const records = new Map(entries.map(({ record }) => [record.key, record]))
+  const holds = (semaphore.state?.holds ?? []).filter(({ managed }) => managed)
+  const held = new Map(holds.map((hold) => [hold.key, ofHold(hold, semaphore, records.get(hold.key) ?? null)]))
+  const waiting = entries.filter(({ record }) => !held.has(record.key))
+  if (waiting.length === 0) return [...held]
+  const seen = waitingIn(semaphore.queueNow())
+  return [...held, ...waiting.map((entry): [string, RequestSeen] => [entry.record.key, seen(entry)])]
+}
+
+function waitingIn({ ordered, waits }: QueueSeen): (entry: ManagedEntry) => RequestSeen {
+  const positions = new Map(ordered.map(({ id }, at) => [id, at + 1]))
+  return ({ path, record }) => {
+    const wait = waits.get(path) ?? { kind: 'full', detail: 'it is next and is being granted' }
+    return { ...seenOf(record), state: 'waiting', position: positions.get(path) ?? null, wait, detail: wait.detail }
+  }
 }
 
 function seenOf({ key, scope, unit, place, action, tasks, reason, wave, at }: ManagedRecord) {

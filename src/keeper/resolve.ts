@@ -1,6 +1,6 @@
 // From an allocation's ID to what is meant by it: its scope, its place, and what Nomad says of its group.
 import { placeOf } from '../core/budget.ts'
-import type { Allocation, GroupSpec } from '../core/cluster.ts'
+import { mayRun, type Allocation, type GroupSpec } from '../core/cluster.ts'
 import { Problem } from '../core/errors.ts'
 import type { GroupScope, Scope } from '../core/scope.ts'
 import { groupOf, type ClusterView, type JobLook } from './cluster-view.ts'
@@ -17,7 +17,6 @@ export interface Meant {
 
 /** Whether an allocation may be asked for at all is told from a look that is not older than this; the grant has its own. */
 const RECENT_MS = 1_000
-const FINISHED = ['complete', 'failed', 'lost']
 
 export interface ResolveDeps {
   readonly cluster: Cluster
@@ -45,7 +44,7 @@ export async function resolveAllocation(
 ): Promise<Meant> {
   const allocation = await cluster.allocation(id, signal)
   if (allocation === null) throw new Problem('unknown_allocation', `Nomad knows no allocation ${id}; give its full ID`)
-  if (allocation.desired !== 'run' || FINISHED.includes(allocation.client)) {
+  if (!mayRun(allocation)) {
     throw new Problem(
       'allocation_finished',
       `allocation ${id} is ${allocation.client} (desired: ${allocation.desired}); there is nothing to restart`,

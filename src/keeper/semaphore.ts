@@ -15,7 +15,7 @@ import { groupOf, type JobLook } from './cluster-view.ts'
 import { Errands, type ErrandDeps } from './errands.ts'
 import { HandOut } from './hand-out.ts'
 import { askedBy, askedOfUs, newHold } from './new-hold.ts'
-import type { Entry, ManagedEntry } from './queue.ts'
+import type { ManagedEntry } from './queue.ts'
 import { semaphoreItems, type Items, type Stored } from './records.ts'
 import { StoredState } from './stored-state.ts'
 import { WaitingRoom, requestOf, type Waiter } from './waiting-room.ts'
@@ -244,7 +244,7 @@ export class Semaphore {
     if (look === null || !isGroupScope(this.scope)) return
     const running = new Set(look.allocations.filter(({ desired }) => desired === 'run').map(({ id }) => id))
     const { faults } = this.policy
-    this.errands.dismiss(look, new Set(this.state?.holds.map(({ unit }) => unit)))
+    this.errands.dismiss(look, this.#group?.group ?? null, new Set(this.state?.holds.map(({ unit }) => unit)))
     for (const waiter of this.room.all()) {
       if (waiter.confirming || waiter.arrivedAt > look.at) continue
       const gone = `allocation ${waiter.ask.unit} is stopping or gone; there is nothing to restart any more`
@@ -259,8 +259,8 @@ export class Semaphore {
 
   #decide(state: State, policy: Policy, now: number) {
     const look = this.#admissionLook()
-    const mayGrant = (entry: Entry) => this.errands.mayGrant(entry)
-    const ordered = inOrder(this.room.candidates(this.chores.queue, state.holds, mayGrant), state, look.group)
+    const candidates = this.room.candidates(this.chores.queue, state.holds, this.errands.mayGrantNow())
+    const ordered = inOrder(candidates, state, look.group)
     return { ordered, plan: admit(state, ordered, look, policy, now) }
   }
 

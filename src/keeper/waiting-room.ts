@@ -139,8 +139,8 @@ export class WaitingRoom {
     return lease
   }
 
-  /** Everybody who waits anywhere; not what is held already, as it was granted. A waiter of ours is ready with a valid lease, an open poll, and when nobody can be before it
-   *  of whom we do not know: the list must be as new as its own place in the queue. */
+  /** Everybody who waits anywhere; not what is held already, as it was granted. A waiter of ours is ready with a valid lease, an open
+   *  poll, and when nobody can be before it of whom we do not know: the list must be as new as its own place in the queue. */
   candidates(queue: Queue, holds: readonly Hold[], mayGrant: (entry: Entry) => boolean): Candidate[] {
     const entries = [...queue.entries.values()]
     const complete = entries.every(({ record }) => record !== undefined)

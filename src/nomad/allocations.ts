@@ -2,6 +2,8 @@ import type { Allocation, CheckResult, TaskState } from '../core/cluster.ts'
 import { NomadFault } from '../core/nomad-fault.ts'
 import type { Shape } from './shape.ts'
 
+export const ALLOCATION_ID = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/
+
 /** A whole allocation, or the stub that lists hold: a stub has JobVersion, the whole one has the Job (facts §5). */
 export function allocationOf(from: Shape): Allocation {
   const version = from.optional('JobVersion') === null ? from.object('Job') : null

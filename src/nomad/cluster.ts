@@ -1,14 +1,13 @@
 import type { Allocation } from '../core/cluster.ts'
 import { NomadFault } from '../core/nomad-fault.ts'
 import type { Cluster } from '../keeper/ports.ts'
-import { allocationOf, checkResultOf } from './allocations.ts'
+import { ALLOCATION_ID, allocationOf, checkResultOf } from './allocations.ts'
 import { bodyOf } from './answers.ts'
 import type { Call, NomadClient } from './client.ts'
 import { jobOf } from './jobs.ts'
 import { shape, shapes } from './shape.ts'
 
 /** Checked before it becomes part of a path: behind `/v1/client/allocation/` **any** method restarts (facts §4). */
-const ALLOCATION_ID = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/
 
 /** facts §6 */
 const ACTIVE = ['running', 'paused', 'blocked', 'unblocking', 'initializing', 'pending']

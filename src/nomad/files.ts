@@ -1,11 +1,10 @@
 import { NomadFault } from '../core/nomad-fault.ts'
 import type { FileEntry, Files } from '../keeper/ports.ts'
-import { timeOf } from './allocations.ts'
+import { ALLOCATION_ID, timeOf } from './allocations.ts'
 import { bodyOf, type Answer } from './answers.ts'
 import type { NomadClient } from './client.ts'
 import { shape, shapes, type Shape } from './shape.ts'
 
-const ALLOCATION_ID = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/
 /** Who watches a folder with more files than this means another one. */
 const MAX_ENTRIES = 1_000
 /** Such a list takes about 200 bytes an entry. */

@@ -31,8 +31,8 @@ const CONNECT_MS = 2_000
 /** What a replica answers when another one may do better. */
 const MOVE = new Set([502, 503, 504])
 
-/** The service over HTTP/1.1. Bodies and credentials are never put into an error: they are secrets. Node's own client: undici alone would take
- *  longer to load than all the rest of a shim. */
+/** The service over HTTP/1.1. Bodies and credentials are never put into an error: they are secrets. Node's own client: undici alone
+ *  would take longer to load than all the rest of a shim. */
 export function createServiceClient(contact: Contact, clock: Clock): ServiceClient {
   const agents = new Map<string, Agent>()
   /** The address that worked last. */

@@ -7,7 +7,7 @@ import { asOperator } from '../operator.ts'
 import { demandOwn, permit } from '../permits.ts'
 import type { ApiPorts, HttpApp } from '../ports.ts'
 import { OPERATOR, WORKLOAD_OR_OPERATOR, REFUSALS } from '../schemas/access.ts'
-import { problems } from '../schemas/problem.ts'
+import { ASK_PROBLEMS, problems } from '../schemas/problem.ts'
 import { Satisfied } from '../schemas/requests.ts'
 import { NoQuery, ref } from '../schemas/words.ts'
 import {
@@ -54,22 +54,7 @@ export function holdRoutes(app: HttpApp, ports: ApiPorts): void {
       response: {
         200: ref(Satisfied),
         201: ref(GrantedHold),
-        ...problems(
-          ...REFUSALS,
-          'unsupported_job',
-          'unknown_allocation',
-          'allocation_finished',
-          'conflict',
-          'state_unreadable',
-          'body_too_large',
-          'locked',
-          'halted',
-          'window',
-          'deployment',
-          'too_soon',
-          'full',
-          'overloaded',
-        ),
+        ...problems(...REFUSALS, ...ASK_PROBLEMS, 'locked', 'halted', 'window', 'deployment', 'too_soon', 'full', 'overloaded'),
       },
     },
     handler: async (request, reply) => {

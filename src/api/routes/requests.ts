@@ -5,7 +5,7 @@ import { asOperator } from '../operator.ts'
 import { demandOwn, permit } from '../permits.ts'
 import type { ApiPorts, HttpApp } from '../ports.ts'
 import { ANYBODY, REFUSALS, WORKLOAD_OR_OPERATOR } from '../schemas/access.ts'
-import { problems } from '../schemas/problem.ts'
+import { ASK_PROBLEMS, problems } from '../schemas/problem.ts'
 import { AskRequest, FollowQuery, RequestList, RequestPath, RequestsQuery, RequestView, Satisfied } from '../schemas/requests.ts'
 import { NoQuery, ref } from '../schemas/words.ts'
 import { requestView } from '../views/requests.ts'
@@ -39,15 +39,7 @@ export function requestRoutes(app: HttpApp, ports: ApiPorts): void {
         response: {
           200: ref(Satisfied),
           202: ref(RequestView),
-          ...problems(
-            ...REFUSALS,
-            'unsupported_job',
-            'unknown_allocation',
-            'allocation_finished',
-            'conflict',
-            'state_unreadable',
-            'body_too_large',
-          ),
+          ...problems(...REFUSALS, ...ASK_PROBLEMS),
         },
       },
       handler: async (request, reply) => {

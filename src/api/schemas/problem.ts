@@ -46,6 +46,16 @@ export const ProblemDocument = Type.Object(
 const ALWAYS = ['invalid_request', 'nomad_denied', 'nomad_unavailable', 'shutting_down', 'internal'] as const
 const RETRY_AFTER = { 'Retry-After': { type: 'string', description: 'Seconds' } }
 
+/** What whoever asks for an allocation may be answered besides. */
+export const ASK_PROBLEMS = [
+  'unsupported_job',
+  'unknown_allocation',
+  'allocation_finished',
+  'conflict',
+  'state_unreadable',
+  'body_too_large',
+] as const
+
 /** The responses that tell of problems, for a route's schema. Typed as nothing, so that they say nothing of its answer. */
 export function problems(...more: ErrorKind[]): object {
   return responses([...ALWAYS, ...more])

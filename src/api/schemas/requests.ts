@@ -3,17 +3,9 @@ import { Type } from 'typebox'
 import { LEVEL_FIELDS, ScopeView } from './scopes.ts'
 import { duration, name, oneOf, only, optional, orNull, ref, said, text, time } from './words.ts'
 import { WAIT_KINDS } from '../../core/errors.ts'
+import { REQUEST_STATES } from '../../core/request.ts'
 
 const SIGNAL = '^SIG[A-Z0-9]{1,12}$'
-const STATES: ['waiting', 'acting', 'observing', 'done', 'failed', 'gone', 'cancelled'] = [
-  'waiting',
-  'acting',
-  'observing',
-  'done',
-  'failed',
-  'gone',
-  'cancelled',
-]
 
 export const AskRequest = only(
   {
@@ -54,7 +46,7 @@ export const RequestView = Type.Object(
     wave: optional(said('The label')),
     at: optional(time('When it was first asked for')),
     state: oneOf(
-      STATES,
+      [...REQUEST_STATES],
       'waiting; acting: a replica acts; observing: the health gate watches; done: restarted and healthy; failed: not healthy in time; gone: the allocation has ended; cancelled',
     ),
     position: orNull(Type.Integer({ minimum: 1, description: 'Its place in the queue, from 1; null: it does not wait' })),

@@ -1,9 +1,9 @@
-import type { Allocation } from '../../core/cluster.ts'
+import { mayRun, type Allocation } from '../../core/cluster.ts'
+import { textOf } from '../../core/errors.ts'
 import type { GroupScope } from '../../core/scope.ts'
 import { groupWatch, type GroupWatch } from '../../core/watch.ts'
 import type { Clock, Cluster, JobStub, Log } from '../ports.ts'
 import type { Pace } from './pace.ts'
-import { textOf } from './report.ts'
 
 const META_KEY = 'lockkeeper_watch'
 /** A job whose row in the list stays the same is read again after this. */
@@ -93,9 +93,4 @@ export class WatchedJobs {
       return null
     }
   }
-}
-
-/** Whether its files may be of use to anybody any more. */
-export function mayRun({ desired, client }: Allocation): boolean {
-  return desired === 'run' && ['pending', 'running', 'unknown'].includes(client)
 }

@@ -121,8 +121,3 @@ function reportIn(text: string | undefined): Report | null {
     return null
   }
 }
-
-/** What a fault says; for whoever shows it. */
-export function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
-}

@@ -1,9 +1,9 @@
-import type { Allocation } from '../../core/cluster.ts'
+import { mayRun, type Allocation } from '../../core/cluster.ts'
 import { Problem } from '../../core/errors.ts'
 import type { TaskWatch } from '../../core/watch.ts'
-import { isDatedAhead, judge, type Decision, type SeenFile } from '../../core/watch-decision.ts'
+import { FOUND_OUT, isDatedAhead, judge, type Decision, type SeenFile } from '../../core/watch-decision.ts'
 import type { Clock, Cluster, Files, Log, Meter } from '../ports.ts'
-import { mayRun, type WatchedGroup } from './jobs.ts'
+import type { WatchedGroup } from './jobs.ts'
 import { callsOf, look, type Call, type Sight } from './look.ts'
 import type { WatchMemory } from './memory.ts'
 import type { Pace } from './pace.ts'
@@ -235,7 +235,7 @@ export class WatchedAllocation {
     const { id, name } = this.#allocation
     for (const { watch, file } of findings.filter(({ verdict }) => verdict === 'found_out')) {
       const known = before.find(({ task, path }) => task === watch.task && path === file.path)
-      if ((known?.times ?? 0) < 2) log.warn({ allocation: id, place: name, file: file.path }, foundOut(file.path))
+      if ((known?.times ?? 0) < FOUND_OUT) log.warn({ allocation: id, place: name, file: file.path }, foundOut(file.path))
     }
   }
 

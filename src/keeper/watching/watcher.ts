@@ -1,16 +1,18 @@
 // The watcher of one replica: which allocations are its own, when each is looked at, and what any replica can tell about all of them.
 import { setMaxListeners } from 'node:events'
-import { levelsAbove, nameOf, type GroupScope, type Level } from '../../core/scope.ts'
+import { mayRun } from '../../core/cluster.ts'
+import { textOf } from '../../core/errors.ts'
+import { contains, type GroupScope, type Level } from '../../core/scope.ts'
 import { Alarm } from '../alarm.ts'
 import type { Paths } from '../paths.ts'
 import type { Clock, Cluster, Files, Log, Meter, Variables } from '../ports.ts'
 import type { Replica } from '../replica.ts'
 import type { Snapshot } from '../watch.ts'
-import { mayRun, WatchedJobs } from './jobs.ts'
+import { WatchedJobs } from './jobs.ts'
 import type { Sight } from './look.ts'
 import { WatchMemory } from './memory.ts'
 import { Pace } from './pace.ts'
-import { reportOf, Reports, statusIn, textOf } from './report.ts'
+import { reportOf, Reports, statusIn } from './report.ts'
 import { WatchedAllocation, type WatchDeps, type WatchState, type WatchStatus } from './watched-allocation.ts'
 
 export interface WatcherDeps extends Pick<WatchDeps, 'request'> {
@@ -124,10 +126,9 @@ export class Watcher {
       const turn = this.#turns.get(id)
       return owner === replica.id && turn !== undefined ? turn.watched.status : statusIn(reports.get(owner) ?? null, id)
     }
-    const name = nameOf(level)
     const groups = this.#jobs
       .groups()
-      .filter(({ scope }) => levelsAbove(scope).some((above) => nameOf(above) === name))
+      .filter(({ scope }) => contains(level, scope))
       .map(({ scope, watch, allocations }) => ({
         scope,
         faults: watch.faults,
