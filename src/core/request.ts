@@ -104,9 +104,10 @@ export function warningsOf({ action, tasks }: Pick<Wanted, 'action' | 'tasks'>, 
   )
 }
 
-/** Whether a task was restarted past where it stood: both must have moved, as the servers' view jumps (facts §4). */
+/** Whether a task was restarted past where it stood: both must have moved, as the servers' view jumps (facts §4). Not forward: the
+ *  clock of its node may have been set back. */
 export function hasStartedSince(before: Baseline[string], now: TaskState | undefined): boolean {
-  return now !== undefined && now.restarts > before.restarts && (now.startedAt ?? 0) > (before.startedAt ?? 0)
+  return now !== undefined && now.restarts > before.restarts && now.startedAt !== null && now.startedAt !== before.startedAt
 }
 
 /** The tasks that an action is about: those named, else all that are to run for good. */

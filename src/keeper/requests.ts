@@ -89,7 +89,7 @@ export class Requests {
     const meant = await resolveAllocation(this.#deps, { allocation, component, task }, allowed, signal)
     const semaphore = this.#deps.registry.ensure(meant.scope)
     semaphore.seeLook(meant.look)
-    const held = input.since === undefined ? await semaphore.heldNow(meant.allocation.id, signal) : null
+    const held = await semaphore.heldNow(meant.allocation.id, signal)
     const asked = this.#asked(input, meant, held)
     if (isSatisfied(asked, meant.allocation, meant.group)) return { kind: 'satisfied' }
     const entry = await this.#store(asked, meant, held, signal)
@@ -159,7 +159,7 @@ export class Requests {
   }
 
   /** Check-and-set, again on what the loser is given back. A lost answer is found by the id at the next read. What adds nothing is
-   *  written all the same when the unit is held for the request as it stands: that act may be over already (protocol M6). */
+   *  written all the same when an act for the request as it stands may have begun before this ask (protocol M6). */
   async #store(
     asked: Wanted,
     { scope, allocation, place }: Meant,
@@ -174,8 +174,7 @@ export class Requests {
       const there = variable === null ? null : entryOf(variable, clock.now())
       const open = there !== null && isManaged(there) ? there : null
       const record = open === null ? fresh : merge(open.record, asked)
-      const isActedOn = held?.managed === true && held.request === variable?.modifyIndex
-      if (open !== null && record === open.record && !isActedOn) {
+      if (open !== null && record === open.record && !mayBeTooEarly(asked, open, held)) {
         if (record.key !== fresh.key) meter.count('requests_merged')
         return open
       }
@@ -228,6 +227,13 @@ export class Requests {
       if (paths.managedRequest(scope, unit) === path) registry.ensure(scope).chores.put(entry)
     }
   }
+}
+
+/** Whether the act of `held`, which was read before `open`, may do away with it and not be what was asked for. The very change that
+ *  is asked for was before `open` was written. An older one may be later: the clock of its node was set back. */
+function mayBeTooEarly(asked: Wanted, open: ManagedEntry, held: Hold | null): boolean {
+  if (held?.managed !== true || (asked.since !== null && asked.since === open.record.since)) return false
+  return held.phase === 'acting' || held.request === open.modifyIndex
 }
 
 function managedIn({ chores }: Semaphore): ManagedEntry[] {

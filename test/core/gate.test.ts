@@ -272,6 +272,13 @@ describe('evidence', () => {
     expect(watch({ seen, until: 100 })).toMatchObject({ kind: 'watch', reason: 'its restart is not to be seen yet' })
   })
 
+  it('of a restart is seen also when the clock of its node was set back meanwhile', () => {
+    const twoHoursBack = -120 * 60
+    const seen = (second: number) => ({ allocation: restarted(twoHoursBack), checks: [checkOf(clockOf(twoHoursBack + second))] })
+    expect(watch({ seen })).toMatchObject({ kind: 'healthy' })
+    expect(watch({ seen, watched: watchedOf({ outcome: 'lease_lost' }) })).toMatchObject({ kind: 'healthy' })
+  })
+
   it('of the restart of one task is not that of another', () => {
     const group = groupSpec({
       tasks: [taskSpec('app'), taskSpec('db')],

@@ -48,7 +48,8 @@ export interface StoredRequest {
   readonly path: string
   readonly createIndex: number
   readonly modifyIndex: number
-  readonly createdAt: number
+  /** Since when it has its place in the queue. */
+  readonly placedAt: number
   readonly record: RequestRecord
 }
 
@@ -94,9 +95,14 @@ export class Ledger {
     if (kind !== 'put') return
     const record = JSON.parse(items['request'] ?? 'null') as RequestRecord | null
     if (record === null) return
-    const same = before?.record.key === record.key
     const createIndex = before?.createIndex ?? index
-    this.requests.set(path, { path, createIndex, modifyIndex: index, createdAt: same ? before.createdAt : at, record })
+    this.requests.set(path, {
+      path,
+      createIndex,
+      modifyIndex: index,
+      placedAt: hasKeptPlace(before, record) ? before.placedAt : at,
+      record,
+    })
   }
 
   /** An operator has removed the state: all that was held is over by force, except that tokens go on rising. */
@@ -122,4 +128,8 @@ export class Ledger {
   lockAt(index: number, scope: Scope): OperatorLockStory | undefined {
     return this.locks.find((lock) => lock.index < index && lock.removed === null && lock.shuts(scope))
   }
+}
+
+function hasKeptPlace(before: StoredRequest | undefined, { key, priority, deadline }: RequestRecord): before is StoredRequest {
+  return before?.record.key === key && before.record.priority === priority && before.record.deadline === deadline
 }

@@ -1,5 +1,6 @@
 import type { Request } from '../../src/devnomad/devnomad.ts'
-import { isGroupScope } from '../../src/core/scope.ts'
+import type { Allocation } from '../../src/core/cluster.ts'
+import { isGroupScope, type Scope } from '../../src/core/scope.ts'
 import type { Answer } from '../../src/devnomad/devnomad.ts'
 import { checkEndings, type World } from './endings.ts'
 import type { Errand } from './errand-link.ts'
@@ -138,7 +139,7 @@ export class Monitor {
     if (step === null) return
     this.#traceStep(step)
     await this.#noteGrants(step)
-    checkOrder(this.ledger, this.policies, step)
+    checkOrder(this.ledger, this.policies, step, await this.#allocations(step.after.scope))
     this.#errands.changed(step)
     await checkEndings(this.#world, step)
   }
@@ -154,7 +155,7 @@ export class Monitor {
         story.hold = hold
         continue
       }
-      const allocations = isGroupScope(scope) ? await truth.allocations(scope.job) : []
+      const allocations = await this.#allocations(scope)
       this.ledger.holds.set(hold.id, {
         id: hold.id,
         scope,
@@ -168,6 +169,10 @@ export class Monitor {
         over: null,
       })
     }
+  }
+
+  async #allocations(scope: Scope): Promise<readonly Allocation[]> {
+    return isGroupScope(scope) ? await this.#deps.truth.allocations(scope.job) : []
   }
 
   #traceStep({ committed, transitions, path }: Step): void {

@@ -233,6 +233,34 @@ describe('M6', () => {
     expect(stops).toEqual([ids[0], ids[0]])
   })
 
+  it('… as when the act has begun that read it last, and is not noted yet', async () => {
+    const other = await world.replica()
+    // Between the grant and the act: the hold names the request as it was before.
+    world.before(isLockList, () => ask({ action: 'signal', priority: 1 }))
+    const isNoted = (request: { method: string; path: string; body?: string }) =>
+      isStateWrite(request.method, request.path) && request.body?.includes('observing') === true
+    world.nomad.faults.next(isNoted, { kind: 'delay', ms: 3_000 })
+    await stored({ action: 'signal' })
+    await world.until(async () => calls(isSignal).length === 1)
+    await world.clock.advance(500)
+    const [hold] = (await world.state()).holds
+    expect(hold?.phase).toBe('acting')
+    await stored({ action: 'signal' }, keeper.replica.name === hold?.actor ? other : keeper)
+    await world.until(isOver, 600_000)
+    expect(calls(isSignal)).toHaveLength(2)
+  })
+
+  it('… as when what is asked for looks older, because the clock of its node was set back', async () => {
+    await world.clock.advance(60_000)
+    const since = world.clock.wall()
+    await stored({ action: 'signal', since })
+    await world.until(async () => (await phase()) === 'observing')
+    await stored({ action: 'signal', since })
+    await stored({ action: 'signal', since: since - 1_000 })
+    await world.until(isOver, 600_000)
+    expect(calls(isSignal)).toHaveLength(2)
+  })
+
   it('a start before a request does not do it, though the look that it was granted on is older', async () => {
     // The servers have not heard of the restart when it is granted, and the grant is long under way.
     await world.restart(ids[0] as string)

@@ -1,4 +1,5 @@
 // First come, first served, among those who are equal (design §4.3).
+import type { Allocation } from '../../src/core/cluster.ts'
 import type { Hold } from '../../src/core/state.ts'
 import { Violation, type Ledger, type StoredRequest } from './ledger.ts'
 import { STALE_JOB_MS } from './nomad-link.ts'
@@ -10,8 +11,10 @@ const LOOK_MS = 1_500 + STALE_JOB_MS
 /** So long after it was stored every replica knows of a request, or does not grant behind it. */
 const KNOWN_MS = 2_000
 
-/** Nobody was granted so that somebody equal, who had stored a request before it, finds no room any more. */
-export function checkOrder(ledger: Ledger, policies: Policies, { before, after, granted, committed, path }: Step): void {
+/** Nobody was granted so that somebody equal, who had stored a request before it, finds no room any more. `allocations`: those of
+ *  the job, as the servers know them. */
+export function checkOrder(ledger: Ledger, policies: Policies, step: Step, allocations: readonly Allocation[]): void {
+  const { before, after, granted, committed, path } = step
   const { scope } = after.state
   const folder = `${path.replace('/semaphores/', '/requests/')}/`
   const stored = [...ledger.requests.values()].filter((request) => request.path.startsWith(folder) && isOf(request, folder))
@@ -24,12 +27,16 @@ export function checkOrder(ledger: Ledger, policies: Policies, { before, after, 
     const earlier = stored.filter(({ createIndex, record }) => createIndex < (hold.request ?? 0) && record.unit !== hold.unit)
     const used = [...(before?.state.failures ?? []), ...(before?.state.holds ?? []), ...earlier.map(({ record }) => record)]
     if (!hold.wasUp || used.some(({ place }) => place === hold.place)) continue
+    // Nomad has named a replacement already, which is down there.
+    if (allocations.some(({ id, name, desired }) => name === hold.place && id !== hold.unit && desired === 'run')) continue
     const own = waiting.find(({ record }) => record.unit === hold.unit)
     // One that was granted without a place in the queue is not compared: its asker may have come first.
     if (own === undefined || own.record.key !== hold.key || hold.request === null) continue
+    // A replica that was frozen knows it at the place that its asker gave up, and has come back to, meanwhile.
+    if (hold.request < own.createIndex) continue
     const passed = waiting
       .filter((other) => isBefore(other, own) && couldGo(other, hold, holds))
-      .filter(({ createdAt }) => createdAt < committed.by.sentAt - KNOWN_MS)
+      .filter(({ placedAt }) => placedAt < committed.by.sentAt - KNOWN_MS)
     const room = Math.max(
       ...policies
         .between(scope, committed.by.sentAt - LOOK_MS, committed.at)
