@@ -48,7 +48,7 @@ describe('the README', () => {
     const keys = [...policyTable.matchAll(/^\| `(lockkeeper_[a-z_]+)` +\| ([^|]+?) +\|/gm)].map(
       ([, key, value]) => [key as string, value] as const,
     )
-    expect(keys.map(([key]) => key)).toHaveLength(9)
+    expect(keys.map(([key]) => key)).toHaveLength(10)
     const meta = Object.fromEntries(keys.map(([key, value]) => [key, /^(\d+m?s?|checks|true)/.exec(value ?? '')?.[0] ?? '1']))
     expect(groupPolicy({ ...jobOf(), meta }, groupSpec()).faults).toEqual([])
   })

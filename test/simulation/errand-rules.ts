@@ -131,11 +131,12 @@ export class ErrandRules {
     throw new Violation('no request is lost', `request ${id} of ${by} (${JSON.stringify(asked)}) is ${how}, but ${known}`)
   }
 
-  #isDone({ unit, task, action, since, changedAt }: Asked, { tasks, nodeName }: Allocation): boolean {
+  #isDone({ unit, task, action, since, changedAt }: Asked, { tasks, nodeName, next }: Allocation): boolean {
     const { truth, lagMs, trouble } = this.#deps
     // Without a time a start counts as later than the ask when the servers hear of it later: that is what the product promises.
     const heard = (at: number) => (since === null ? Math.max(at, trouble(nodeName)) + 2 * lagMs + 500 : at)
-    if (action === 'replace') return false
+    // Also one whose node is away, and which Nomad has replaced already.
+    if (action === 'replace') return next !== null
     return (task === null ? this.#deps.tasks : [task]).every((name) => {
       const started = truth.of(unit)?.started.get(name) ?? -Infinity
       const seen = tasks[name]?.startedAt ?? -Infinity

@@ -15,6 +15,9 @@ const LEVELS: readonly Level[] = [
   { shared: 'docker' },
 ]
 
+/** A message may be so long under way, and more. */
+const UNDER_WAY_MS = 60_000
+
 /** What people do to the service, under way over the network like everything else. The monitor is told what they mean to do. */
 export class Operator {
   readonly #cluster: Cluster
@@ -31,14 +34,19 @@ export class Operator {
     const level = chance.pick(LEVELS)
     this.#trace(`   on ${JSON.stringify(level)}`)
     const wanted = { level, reason: 'freeze', by: 'ann', until }
-    void lock(this.#variables, this.#paths, wanted, here()).catch(() => undefined)
-    return () => void this.#unlock(level)
+    const locked = lock(this.#variables, this.#paths, wanted, here()).then(
+      () => true,
+      () => false,
+    )
+    return () => void this.#unlock(level, locked, this.#cluster.timeline.now() + UNDER_WAY_MS)
   }
 
-  /** Until it is gone: an operator tries again. */
-  async #unlock(level: Level): Promise<void> {
-    await unlock(this.#variables, this.#paths, level, here()).catch((error: { kind?: string }) => {
-      if (error.kind !== 'unknown_lock') this.#cluster.timeline.after(1_000, () => void this.#unlock(level))
+  /** Until it is gone: an operator tries again, also when the write that had no answer may be under way yet. */
+  async #unlock(level: Level, locked: Promise<boolean>, until: number): Promise<void> {
+    const { timeline } = this.#cluster
+    await unlock(this.#variables, this.#paths, level, here()).catch(async (error: { kind?: string }) => {
+      if (error.kind === 'unknown_lock' && ((await locked) || timeline.now() > until)) return
+      timeline.after(5_000, () => void this.#unlock(level, locked, until))
     })
   }
 

@@ -42,7 +42,9 @@ export function checkOrder(ledger: Ledger, policies: Policies, step: Step, alloc
         .between(scope, committed.by.sentAt - LOOK_MS, committed.at)
         .map(({ maxParallel, maxUnavailable }) => (maxParallel === 0 ? Infinity : Math.min(maxParallel, maxUnavailable))),
     )
-    if (passed.length === 0 || after.state.holds.length + passed.length <= room) continue
+    // Of all that is asked of one unit one can go at a time.
+    const units = new Set(passed.map(({ record }) => record.unit))
+    if (units.size === 0 || after.state.holds.length + units.size <= room) continue
     const names = passed.map(({ record, createIndex }) => `${record.unit} (${createIndex})`).join(', ')
     throw new Violation('first come, first served', `${path}: ${hold.unit} (${own.createIndex}) before ${names}`)
   }
