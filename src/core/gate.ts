@@ -41,6 +41,8 @@ export interface Sight {
   readonly allocation: Allocation | null | 'unknown'
   readonly checks: readonly CheckResult[] | 'unknown'
   readonly group: GroupSpec | null
+  /** Why Nomad finds no node for an allocation of the group; null: that is not so, or not known. */
+  readonly unplaced: string | null
 }
 
 export interface GateMemory {
@@ -141,7 +143,9 @@ function missing(
   broken: (reason: string) => { memory: GateMemory; verdict: Verdict },
 ): { memory: GateMemory; verdict: Verdict } {
   const goneSince = last.goneSince ?? sight.seenAt
-  const waiting = broken('the allocation has ended; Nomad may name a replacement')
+  const { unplaced } = sight
+  const then = unplaced === null ? 'Nomad may name a replacement' : `Nomad cannot place a replacement: ${unplaced}`
+  const waiting = broken(`the allocation has ended; ${then}`)
   const memory = { ...waiting.memory, goneSince }
   // A replacement that was asked for is owed: it may wait for a volume or for room until the deadline (case C2.6).
   if (sight.at - goneSince < REPLACEMENT_MS || watched.action === 'replace') return { memory, verdict: waiting.verdict }

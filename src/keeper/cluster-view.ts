@@ -22,6 +22,8 @@ export interface ClusterView {
   look(scope: GroupScope, notBefore: number): Promise<JobLook>
   /** The checks of an allocation, or 'unknown' when its client agent gives no answer. Never throws. */
   checks(allocation: string): Promise<readonly CheckResult[] | 'unknown'>
+  /** Why Nomad finds no node for an allocation of the group; null: that is not so, or not known. Never throws. */
+  unplaced(scope: GroupScope): Promise<string | null>
 }
 
 /** `signal`: of the keeper's life; a single caller that goes away does not end a look that others share. */
@@ -52,6 +54,9 @@ export function createClusterView(cluster: Cluster, clock: Clock, signal: AbortS
     },
     async checks(allocation) {
       return await cluster.checks(allocation, signal).catch(() => 'unknown' as const)
+    },
+    async unplaced({ namespace, job, group }) {
+      return await cluster.unplaced(namespace, job, group, signal).catch(() => null)
     },
   }
 }

@@ -1,5 +1,6 @@
 // Watches what is held at one semaphore: leases that are lost, actors that are overdue, and units until the health gate is
 // satisfied. Evidence is gathered here and judged in core/gate; it is written together with what it was gathered for.
+import { mayRun } from '../core/cluster.ts'
 import { look, type GateMemory, type Watched } from '../core/gate.ts'
 import { isGroupScope, type GroupScope } from '../core/scope.ts'
 import { recover, release, settle } from '../core/semaphore.ts'
@@ -138,7 +139,8 @@ export class Observer {
     const checks = allocation === null ? [] : await this.#deps.cluster.checks(allocation.id)
     const group = specOf(view, scope)
     const { clock } = this.#deps
-    const sight = { at: view.at, seenAt: clock.now(), wall: clock.wall(), allocation, checks, group }
+    const unplaced = allocation === null || !mayRun(allocation) ? await this.#deps.cluster.unplaced(scope) : null
+    const sight = { at: view.at, seenAt: clock.now(), wall: clock.wall(), allocation, checks, group, unplaced }
     const { memory, verdict } = look(this.#memories.get(key) ?? null, watched, sight, policy)
     this.#memories.set(key, memory)
     return verdict

@@ -132,6 +132,8 @@ export interface Cluster {
   allocations(namespace: string, job: string, signal?: AbortSignal): Promise<Allocation[]>
   /** Whether a deployment of the job is active (facts §6). */
   deploying(namespace: string, job: string, signal?: AbortSignal): Promise<boolean>
+  /** Why Nomad finds no node for an allocation of this group; null: none waits for one. */
+  unplaced(namespace: string, job: string, group: string, signal?: AbortSignal): Promise<string | null>
   /** Results that the allocation's own client agent holds. An answer proves that this agent is there (protocol E6). */
   checks(allocation: string, signal?: AbortSignal): Promise<CheckResult[]>
   nodes(signal?: AbortSignal): Promise<Node[]>

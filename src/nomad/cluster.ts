@@ -5,9 +5,8 @@ import { ALLOCATION_ID, allocationOf, checkResultOf } from './allocations.ts'
 import { bodyOf } from './answers.ts'
 import type { Call, NomadClient } from './client.ts'
 import { jobOf } from './jobs.ts'
+import { shortageOf } from './placement.ts'
 import { shape, shapes } from './shape.ts'
-
-/** Checked before it becomes part of a path: behind `/v1/client/allocation/` **any** method restarts (facts §4). */
 
 /** facts §6 */
 const ACTIVE = ['running', 'paused', 'blocked', 'unblocking', 'initializing', 'pending']
@@ -55,6 +54,12 @@ export function createCluster(client: NomadClient): Cluster {
       const answer = await read(what, `${jobPath(job)}/deployment`, { namespace }, signal)
       const body = bodyOf(answer)
       return body !== null && ACTIVE.includes(shape(body, what).text('Status'))
+    },
+
+    async unplaced(namespace, job, group, signal) {
+      const what = 'job.evaluations'
+      const answer = await read(what, `${jobPath(job)}/evaluations`, { namespace }, signal)
+      return shortageOf(shapes(bodyOf(answer), what), group)
     },
 
     /** An agent that cannot be reached is `unavailable`, an allocation that it does not know any more `rejected`: neither is an

@@ -48,6 +48,7 @@ interface Watch {
   /** Seconds from the beginning of each look until all of it is in. */
   readonly lasting?: number
   readonly memory?: GateMemory | null
+  readonly unplaced?: string
 }
 
 interface Ended {
@@ -69,7 +70,8 @@ function watch({ seen, watched = watchedOf(), policy = policyOf(), group = group
     if (second > until) return { second: until, kind: 'watch', reason: reasons.at(-1) ?? '', reasons, memory }
     const { allocation, checks = [checkOf(Math.floor(clockOf(second)))] } = seen(second)
     const at = 7_000 + second * SECOND
-    const sight = { at, seenAt: at + lasting * SECOND, wall: NOW + second * SECOND, allocation, checks, group }
+    const { unplaced = null } = given
+    const sight = { at, seenAt: at + lasting * SECOND, wall: NOW + second * SECOND, allocation, checks, group, unplaced }
     const step = look(memory, watched, sight, policy)
     memory = step.memory
     if (step.verdict.kind !== 'watch') return { second, ...step.verdict, reasons, memory }
@@ -397,7 +399,10 @@ describe('a unit that is replaced', () => {
   it('C2.6 and cannot be placed is owed its replacement: the hold stays, and fails at healthy_deadline', () => {
     const watched = watchedOf({ action: 'replace' })
     expect(watch({ seen: () => ({ allocation: stopped }), watched, until: 299 }).kind).toBe('watch')
-    expect(watch({ seen: () => ({ allocation: stopped }), watched })).toMatchObject({ second: 300, kind: 'failed' })
+    const unplaced = 'dimension "memory" exhausted on 3 nodes'
+    const { second, kind, reason } = watch({ seen: () => ({ allocation: stopped }), watched, unplaced })
+    expect([second, kind]).toEqual([300, 'failed'])
+    expect(reason).toContain(`Nomad cannot place a replacement: ${unplaced}`)
   })
 
   it('C2.6 and waits for its volume keeps the hold until healthy_deadline, and the reason names what is pending', () => {

@@ -211,6 +211,19 @@ describe('a managed request', () => {
     expect(await world.allocations()).toHaveLength(3)
   })
 
+  it('C2.6 of a replacement that cannot be placed fails at healthy_deadline, halts, and names what Nomad lacks', async () => {
+    const nodes = JSON.parse((await world.nomad.handle({ method: 'GET', path: '/v1/nodes' })).body) as { ID: string }[]
+    for (const { ID } of nodes)
+      await world.nomad.handle({ method: 'PUT', path: `/v1/node/${ID}/eligibility`, body: '{"Eligibility":"ineligible"}' })
+    const { id } = await stored(0, { action: 'replace' })
+    await ended(id)
+    const detail = 'Nomad cannot place a replacement: no nodes were eligible for evaluation'
+    expect(await seen(id)).toMatchObject({ state: 'failed' })
+    const { halted, failures } = await world.state()
+    expect(failures.map(({ reason }) => reason)).toEqual([expect.stringContaining(detail)])
+    expect(halted?.reason).toContain(detail)
+  })
+
   it('for a unit that must rest waits as too soon', async () => {
     await world.close()
     world = await new World().withJob({ allocations: 2, meta: { lockkeeper_min_interval: '10m' } })

@@ -128,6 +128,34 @@ describe('allocations', () => {
     expect(await nomad.deploying('default', 'nojob')).toBe(false)
   })
 
+  it('C2.6 why there is no node for a group is told in the words of `nomad job status`', async () => {
+    // Recorded: one group with a constraint that no node meets, one that wants more memory than there is.
+    const none = {
+      ClassExhausted: null,
+      ClassFiltered: null,
+      ConstraintFiltered: null,
+      DimensionExhausted: null,
+      NodesEvaluated: 1,
+    }
+    const blocked = {
+      Status: 'blocked',
+      TriggeredBy: 'queued-allocs',
+      FailedTGAllocs: {
+        g: { ...none, ConstraintFiltered: { '${attr.kernel.name} = plan9': 1 } },
+        h: { ...none, DimensionExhausted: { memory: 1 } },
+        i: { ...none, NodesEvaluated: 0 },
+        j: none,
+      },
+    }
+    const placed = { Status: 'complete', FailedTGAllocs: { k: none } }
+    const of = (group: string) => cluster(reply(200, [blocked, placed])).cluster.unplaced('default', 'multi', group)
+    expect(await of('g')).toBe('constraint "${attr.kernel.name} = plan9": 1 nodes excluded by filter')
+    expect(await of('h')).toBe('dimension "memory" exhausted on 1 nodes')
+    expect(await of('i')).toBe('no nodes were eligible for evaluation')
+    expect(await of('j')).toBe('no node can take it')
+    expect([await of('k'), await of('other')]).toEqual([null, null])
+  })
+
   it('an unknown allocation is null, and so is what is no ID; that is not even sent', async () => {
     const { cluster: nomad, requests } = cluster(reply(404, 'alloc not found'))
     expect(await nomad.allocation(ALLOCATION)).toBeNull()
