@@ -47,8 +47,8 @@ export class Errands {
   readonly #pauses = new Map<string, { until: number; ms: number }>()
   /** By hold: a call was sent and not answered, and until this monotonic time it may be executed, or not be seen (protocol M2). */
   readonly #unsure = new Map<string, number>()
-  /** By hold: the tasks that are done already. */
-  readonly #did = new Map<string, Set<string>>()
+  /** By hold: the tasks that are done already, each with the ModifyIndex of the request that it was done for. */
+  readonly #did = new Map<string, Map<string, number>>()
 
   constructor(deps: ErrandDeps, scope: Scope, chores: Chores, semaphore: Here) {
     this.#deps = deps
@@ -161,12 +161,15 @@ export class Errands {
     const lease = replica.lease
     if (lease === null || !this.#stands(hold)) return true
     if (hold.adopted === 0) meter.count('grants')
-    const did = new Set([...(this.#did.get(hold.id) ?? []), ...moved])
-    this.#did.set(hold.id, did)
+    const done = this.#did.get(hold.id) ?? new Map<string, number>()
+    this.#did.set(hold.id, done)
+    // What was done for the request as it stood before is done again (protocol M6).
+    const did = new Set([...moved, ...[...done.keys()].filter((task) => done.get(task) === request.modifyIndex)])
     const what = { unit: hold.unit, action, tasks, running, signal: name, did }
     const wasUnsure = this.#unsure.has(hold.id)
     this.#unsure.set(hold.id, clock.now() + MOST_BOUND_MS + LAG_MS)
     const said = await actOn(actions, replica, lease, what, clock, signal)
+    for (const task of did) done.set(task, request.modifyIndex)
     if (said.kind === 'unknown') {
       this.#unsure.set(hold.id, clock.now() + LAG_MS)
       return false
@@ -175,7 +178,10 @@ export class Errands {
     if (said.kind === 'refused') {
       const last = this.#pauses.get(request.path)?.ms ?? PAUSE_MS
       await this.#stop(hold, moved, said.why, Math.min(2 * last, MOST_PAUSE_MS))
-    } else if (said.kind === 'done') await this.#acted(hold, { request: request.modifyIndex, tasks, action })
+    } else if (said.kind === 'done') {
+      const isWhole = moved.length === 0 || this.#isDone({ ...request, record: { ...request.record, tasks: moved } }, look)
+      await this.#acted(hold, { request: isWhole ? request.modifyIndex : null, tasks, action })
+    }
     return said.kind === 'refused' || said.kind === 'done'
   }
 

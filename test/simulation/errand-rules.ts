@@ -178,7 +178,7 @@ export class ErrandRules {
 
   /** Whether the other one was for what this one is for: under the same grant, or for the request just as it is. */
   #isSame(other: Errand, errand: Errand): boolean {
-    if (other.hold === errand.hold) return other.lease === errand.lease
+    if (other.hold === errand.hold) return other.lease === errand.lease && other.request === errand.request
     const { ledger } = this.#deps
     const hold = ledger.holds.get(other.hold)?.hold
     if (hold === undefined || hold.outcome !== 'done' || hold.lease.path !== other.lease || ledger.forced.has(hold.id))

@@ -53,6 +53,17 @@ const unlockAll = () => unlock(world.variables, keeper.paths, {}, here())
 const restartNow = (unit: string) =>
   world.nomad.handle({ method: 'PUT', path: `/v1/client/allocation/${unit}/restart`, body: '{}' })
 
+/** One allocation of two tasks, `app` and `side`. */
+async function givenTwoTasks(): Promise<void> {
+  const job = jobOfDev({ allocations: 1 }, 'two') as unknown as { TaskGroups: { Name: string; Tasks: object[] }[] }
+  const [group] = job.TaskGroups
+  group?.Tasks.push({ ...group.Tasks[0], Name: 'side' })
+  world.nomad.registerJob(job as never)
+  await world.until(async () => (await world.allocations('two')).length === 1, 600_000)
+  await world.until(async () => !(await world.cluster.deploying('default', 'two')), 600_000)
+  ids = await world.allocations('two')
+}
+
 describe('M1', () => {
   const act = { unit: 'a', action: 'restart', tasks: [], running: [], signal: null, did: new Set<string>() } as const
 
@@ -261,6 +272,35 @@ describe('M6', () => {
     expect(calls(isSignal)).toHaveLength(2)
   })
 
+  it('of two tasks one that was restarted by others before it was asked for again is restarted again', async () => {
+    await givenTwoTasks()
+    await world.soon(lockAll())
+    await stored({ task: 'app' })
+    await stored({ task: 'side' })
+    const started: string[] = []
+    world.nomad.observe(({ task, event }) => void (event === 'starting' && started.push(task)))
+    let granted = false
+    world.before(isStateWrite, async () => void (granted = true))
+    world.before(
+      (_, path) => granted && path.includes('/allocations'),
+      async () => {
+        await world.nomad.handle({
+          method: 'PUT',
+          path: `/v1/client/allocation/${ids[0]}/restart`,
+          body: JSON.stringify({ TaskName: 'app' }),
+        })
+        await world.clock.sleep(10_000)
+      },
+    )
+    world.before(
+      (method, path) => granted && isLockList(method, path),
+      () => ask({ task: 'app' }),
+    )
+    await world.soon(unlockAll())
+    await world.until(isOver, 600_000)
+    expect(started.filter((task) => task === 'app')).toHaveLength(2)
+  })
+
   it('a start before a request does not do it, though the look that it was granted on is older', async () => {
     // The servers have not heard of the restart when it is granted, and the grant is long under way.
     await world.restart(ids[0] as string)
@@ -293,18 +333,23 @@ describe('M7', () => {
     expect(calls(isSignal).length).toBeGreaterThan(0)
   })
 
+  const signalled = () => calls(isSignal).map(({ body }) => (JSON.parse(body) as { Task: string }).Task)
+
   it('of two tasks that one is signalled again which had no answer', async () => {
-    const job = jobOfDev({ allocations: 1 }, 'two') as unknown as { TaskGroups: { Name: string; Tasks: object[] }[] }
-    const [group] = job.TaskGroups
-    group?.Tasks.push({ ...group.Tasks[0], Name: 'side' })
-    world.nomad.registerJob(job as never)
-    await world.until(async () => (await world.allocations('two')).length === 1, 600_000)
-    await world.until(async () => !(await world.cluster.deploying('default', 'two')), 600_000)
-    ids = await world.allocations('two')
+    await givenTwoTasks()
     world.nomad.faults.next(({ body }) => body?.includes('"side"') === true, { kind: 'drop-answer' })
     await stored({ action: 'signal' })
     await world.until(async () => (await requests()).length === 0, 600_000)
-    const tasks = calls(isSignal).map(({ body }) => (JSON.parse(body) as { Task: string }).Task)
-    expect(tasks).toEqual(['app', 'side', 'side'])
+    expect(signalled()).toEqual(['app', 'side', 'side'])
+  })
+
+  it('… and both when it was asked for again in between', async () => {
+    await givenTwoTasks()
+    world.nomad.faults.next(({ body }) => body?.includes('"side"') === true, { kind: 'drop-answer' })
+    await stored({ action: 'signal' })
+    await world.until(async () => calls(isSignal).length === 2)
+    await stored({ action: 'signal' })
+    await world.until(async () => (await requests()).length === 0, 600_000)
+    expect(signalled()).toEqual(['app', 'side', 'app', 'side'])
   })
 })
