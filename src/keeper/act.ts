@@ -42,9 +42,9 @@ export async function actOn(
       await clock.sleep(100, signal)
     }
     const boundMs = Math.min(MOST_BOUND_MS, lease.remainingMs() - SPARE_MS)
-    // Not the keeper's signal: a call that is given up may be executed all the same. Shutting down waits for it.
+    // A call that is given up may be executed all the same: shutting down waits for it.
     const until = clock.now() + boundMs
-    const said = await replica.acting(call(boundMs, NEVER)).catch(meaningOf)
+    const said = await replica.acting(call(boundMs)).catch(meaningOf)
     // A connection that broke has not ended what it has brought (protocol M2).
     if (said.kind === 'unknown') await clock.sleep(Math.max(0, until - clock.now()), signal)
     if (said.kind !== 'done') return said
@@ -53,22 +53,20 @@ export async function actOn(
   return { kind: 'done' }
 }
 
-const NEVER = new AbortController().signal
-
 interface Call {
   /** Null: all of the unit at once. */
   readonly task: string | null
-  readonly call: (boundMs: number, signal: AbortSignal) => Promise<Acted>
+  readonly call: (boundMs: number) => Promise<Acted>
 }
 
 function callsOf(actions: Actions, { unit, action, tasks, running, signal: name, did }: Act): Call[] {
-  if (action === 'replace') return [{ task: null, call: (...rest) => actions.stop(unit, ...rest) }]
-  if (action === 'restart' && tasks.length === 0) return [{ task: null, call: (...rest) => actions.restart(unit, null, ...rest) }]
+  if (action === 'replace') return [{ task: null, call: (ms) => actions.stop(unit, ms) }]
+  if (action === 'restart' && tasks.length === 0) return [{ task: null, call: (ms) => actions.restart(unit, null, ms) }]
   const left = (action === 'restart' ? tasks : running).filter((task) => !did.has(task))
   return left.map((task) => ({
     task,
-    call: (...rest) =>
-      action === 'restart' ? actions.restart(unit, task, ...rest) : actions.signal(unit, task, name ?? DEFAULT_SIGNAL, ...rest),
+    call: (ms) =>
+      action === 'restart' ? actions.restart(unit, task, ms) : actions.signal(unit, task, name ?? DEFAULT_SIGNAL, ms),
   }))
 }
 

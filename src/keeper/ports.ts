@@ -114,14 +114,14 @@ export interface FileEntry {
  *  was anything done, the allocation has finished. `refused`: it cannot be done, with why. */
 export type Acted = { readonly kind: 'done' | 'not_running' | 'over' } | { readonly kind: 'refused'; readonly why: string }
 
-/** What a replica does to allocations (facts §4). Each is sent at most once and bounded by `boundMs`; without an answer it throws
+/** What a replica does to allocations (facts §4). Each is sent at most once, bounded by `boundMs`, and cannot be given up; without an answer it throws
  *  NomadFault with `maybeDone`, and may still be executed until the bound is over. `denied` says that nothing was done. */
 export interface Actions {
   /** `task` null: all that run. `done`: the old process has ended; nothing is said about the new one. */
-  restart(allocation: string, task: string | null, boundMs: number, signal: AbortSignal): Promise<Acted>
-  signal(allocation: string, task: string, name: string, boundMs: number, signal: AbortSignal): Promise<Acted>
+  restart(allocation: string, task: string | null, boundMs: number): Promise<Acted>
+  signal(allocation: string, task: string, name: string, boundMs: number): Promise<Acted>
   /** Nomad places a replacement. */
-  stop(allocation: string, boundMs: number, signal: AbortSignal): Promise<Acted>
+  stop(allocation: string, boundMs: number): Promise<Acted>
 }
 
 /** Jobs and allocations. Throws NomadFault; what does not exist is null or empty. Reads are repeated inside. */

@@ -10,24 +10,24 @@ const NO_TASK = /Could not find task runner for task/
 
 /** Nomad's calls on allocations. Where it ends: they know no fencing and no idempotence, and what was sent cannot be called back. */
 export function createActions(client: NomadClient): Actions {
-  async function act(what: string, path: string, body: object, boundMs: number, signal: AbortSignal): Promise<Acted> {
+  async function act(what: string, path: string, body: object, boundMs: number): Promise<Acted> {
     let said: Acted = { kind: 'done' }
     const meant = (status: number, text: string) => {
       const meaning = status < 400 ? null : meaningOf(text)
       if (meaning !== null) said = meaning
       return meaning !== null
     }
-    const answer = await client.call({ what, method: 'PUT', path, body, boundMs, meant }, signal)
+    const answer = await client.call({ what, method: 'PUT', path, body, boundMs, meant })
     // An agent that is shutting down says 200 to everything; a real answer has this in it (facts §4).
     if (said.kind === 'done' && !isAnswer(answer)) throw new NomadFault('unavailable', `${what}: who answered did nothing`, true)
     return said
   }
   return {
-    restart: (id, task, ...rest) =>
-      act('allocation.restart', `/v1/client/allocation/${id}/restart`, task === null ? {} : { TaskName: task }, ...rest),
-    signal: (id, task, name, ...rest) =>
-      act('allocation.signal', `/v1/client/allocation/${id}/signal`, { Task: task, Signal: name }, ...rest),
-    stop: (id, ...rest) => act('allocation.stop', `/v1/allocation/${id}/stop`, {}, ...rest),
+    restart: (id, task, ms) =>
+      act('allocation.restart', `/v1/client/allocation/${id}/restart`, task === null ? {} : { TaskName: task }, ms),
+    signal: (id, task, name, ms) =>
+      act('allocation.signal', `/v1/client/allocation/${id}/signal`, { Task: task, Signal: name }, ms),
+    stop: (id, ms) => act('allocation.stop', `/v1/allocation/${id}/stop`, {}, ms),
   }
 }
 

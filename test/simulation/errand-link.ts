@@ -64,11 +64,10 @@ export class ErrandLink {
   actions(real: Actions): Actions {
     const bound = (ms: number) => this.#deps.bound(ms)
     return {
-      restart: (id, task, ms, ...rest) =>
-        this.#watched('restart', id, task, bound(ms), (within) => real.restart(id, task, within, ...rest)),
-      signal: (id, task, name, ms, ...rest) =>
-        this.#watched('signal', id, task, bound(ms), (within) => real.signal(id, task, name, within, ...rest)),
-      stop: (id, ms, ...rest) => this.#watched('replace', id, null, bound(ms), (within) => real.stop(id, within, ...rest)),
+      restart: (id, task, ms) => this.#watched('restart', id, task, bound(ms), (within) => real.restart(id, task, within)),
+      signal: (id, task, name, ms) =>
+        this.#watched('signal', id, task, bound(ms), (within) => real.signal(id, task, name, within)),
+      stop: (id, ms) => this.#watched('replace', id, null, bound(ms), (within) => real.stop(id, within)),
     }
   }
 

@@ -96,7 +96,7 @@ describe('M1', () => {
     world.nomad.faults.next(({ path }) => path.includes('/restart'), busy, 1_000)
     for (let n = 0; n < 10; n++) world.before(isRestart, () => world.clock.sleep(200))
     const { actions } = world.portsOf(keeper)
-    const said = await world.soon(actions.restart(ids[0] as string, null, 300, here()).catch((error: unknown) => error))
+    const said = await world.soon(actions.restart(ids[0] as string, null, 300).catch((error: unknown) => error))
     expect(said).toBeInstanceOf(NomadFault)
     await world.clock.advance(5_000)
     expect(calls(isRestart)).toHaveLength(2)
