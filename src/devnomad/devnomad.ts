@@ -34,6 +34,8 @@ export interface NodeScript {
   away(): void
   /** It is heard of again. */
   back(): void
+  /** The clock of the machine is set so many milliseconds before (negative) or after that of the servers. */
+  setClock(skewMs: number): void
 }
 
 const DEFAULT_NODES = ['node-1', 'node-2', 'node-3']
@@ -139,6 +141,7 @@ export class DevNomad {
       away: () => this.#cluster.nodeAway(node),
       back: () => this.#cluster.nodeReturns(node),
       speak: () => this.#cluster.nodeSpeaks(node),
+      setClock: (skewMs) => this.#cluster.agentOf(node.ID).setClock(skewMs),
     }
   }
 

@@ -54,8 +54,9 @@ export class HandOut {
         if (hold.id === waiter.holdId) this.#chores.startOver(waiter)
         continue
       }
-      // A grant whose asker has gone is taken back; only who is here adopts one.
-      if (hold.id !== waiter.holdId && (waiter.poll === null || !waiter.lease.valid())) continue
+      // A grant whose asker has gone is taken back; only who is here adopts one, and past a lock nobody is told.
+      const mayAdopt = waiter.poll !== null && waiter.lease.valid() && this.#deps.locks.shuts(this.#scope) === null
+      if (hold.id !== waiter.holdId && !mayAdopt) continue
       const work = hold.id === waiter.holdId ? () => this.#confirm(waiter, hold, state, index) : () => this.#adopt(waiter, hold)
       waiter.confirming = true
       this.#chores.run(`confirm ${waiter.id}`, () => work().finally(() => (waiter.confirming = false)))

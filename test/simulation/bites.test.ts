@@ -218,6 +218,14 @@ const ROWS: readonly Row[] = [
   ],
   ['taken back before any act', 'a hold is taken back after its act', () => ({ ...errands, tamper: forgotten('taken_back') })],
   [
+    'taken over when still',
+    'no list shows the lease of a replica, and its calls take long',
+    () => ({
+      ...errands,
+      tamper: { ...hidden((path) => path.startsWith('lockkeeper/leases/replicas/')), torn: 1 },
+    }),
+  ],
+  [
     'the request is read again',
     'a request that was removed is still listed',
     () => ({ ...errands, plan: {}, everyMs: 2_000, tamper: undying() }),

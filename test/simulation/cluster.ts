@@ -2,7 +2,7 @@ import { DevNomad } from '../../src/devnomad/devnomad.ts'
 import type { Log } from '../../src/keeper/ports.ts'
 import { sequentialIds } from '../support/sequential-ids.ts'
 import type { Chance } from './chance.ts'
-import { Host } from './host.ts'
+import { EPOCH, Host } from './host.ts'
 import type { Act } from './ledger.ts'
 import { Monitor } from './monitor.ts'
 import { Network } from './network.ts'
@@ -30,8 +30,8 @@ export class Cluster {
   readonly timeline = new Timeline()
   readonly scenery: Scenery
   readonly nomad: DevNomad
-  /** What all nodes and servers have their time from. */
-  readonly nodes: Host
+  /** By node: how far its clock is from that of the servers. */
+  readonly skews = new Map<string, number>()
   readonly truth: Truth
   readonly monitor: Monitor
   readonly network: Network
@@ -61,8 +61,8 @@ export class Cluster {
     this.scenery = scenery
     this.#chance = chance
     this.#trace = (text) => trace(`${(timeline.now() / 1_000).toFixed(3)} ${text}`)
-    this.nodes = new Host('nodes', timeline)
-    this.nomad = new DevNomad({ clock: this.nodes.clock, newId: sequentialIds(), nodes: scenery.nodes, lagMs: scenery.lagMs })
+    const { clock } = new Host('nomad', timeline)
+    this.nomad = new DevNomad({ clock, newId: sequentialIds(), nodes: scenery.nodes, lagMs: scenery.lagMs })
     this.truth = new Truth(this.nomad, tasksOf(scenery), () => timeline.now())
     this.monitor = new Monitor({
       truth: this.truth,
@@ -96,7 +96,7 @@ export class Cluster {
       maxParallel: chance.pick([1, 1, 1, 2, 3]),
       maxUnavailable: chance.pick([1, 1, 2, 3]),
       version: 1,
-      checked: true,
+      healthCheck: 'checks',
       ...knobs,
     }
     this.register(this.knobs)
@@ -107,6 +107,11 @@ export class Cluster {
     this.monitor.policies.set(JOB, this.timeline.now(), policyOf(this.scenery, knobs))
     this.nomad.registerJob(jobOf(this.scenery, knobs))
     this.#trace(`the job is registered: ${JSON.stringify(knobs)}`)
+  }
+
+  setClock(node: string, skewMs: number): void {
+    this.skews.set(node, skewMs)
+    this.nomad.node(node).setClock(skewMs)
   }
 
   /** The servers do not hear of this node (or of any, `leader`) until then. */
@@ -139,7 +144,8 @@ export class Cluster {
     return replica
   }
 
-  startRequester(wish: Errands): SimulatedRequester {
+  /** `node`: that of its allocation. */
+  startRequester(wish: Errands, node: string): SimulatedRequester {
     const name = `requester-${++this.#names}`
     const requester = new SimulatedRequester(wish, {
       host: new Host(name, this.timeline, (what) => this.#woken(what)),
@@ -147,7 +153,7 @@ export class Cluster {
       chance: this.#chance.fork(),
       replicas: () => this.replicas,
       now: () => this.timeline.now(),
-      nodesWall: () => this.nodes.clock.wall(),
+      nodeWall: () => EPOCH + this.timeline.now() + (this.skews.get(node) ?? 0),
       asked: (asked) => this.monitor.asked(asked),
       withdraws: (id) => this.monitor.ledger.cancelled.add(id),
       variables: this.operator.variables,

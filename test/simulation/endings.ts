@@ -59,6 +59,7 @@ function checkEnding(world: World, step: Step, hold: Hold, how: string, allocati
         throw new Violation('a gate must pass', text)
       return
     case 'healthy':
+      if (policies.between(scope, at - UNDER_WAY_MS, at).some(({ waitsForHealth }) => !waitsForHealth)) return
       if (!wasHealthy(world, step, story, allocations))
         throw new Violation('healthy when healthy', `${text}: ${historyOf(world, story, allocations)}`)
       return

@@ -31,7 +31,7 @@ const MISFORTUNES = {
   deployment: 1,
   'stopped allocation': 1,
   'wall jumps': 3,
-  'node clocks jump': 1,
+  'node clock jumps': 2,
   'state removed': 1,
   'shim dies': 4,
   'shim pauses': 6,
@@ -201,13 +201,14 @@ export class Nemesis {
       case 'state removed':
         return operator.removeState(chance)
       case 'policy': {
-        const changed = { maxParallel: chance.pick([0, 1, 1, 2, 3]), checked: chance.happens(0.7) }
+        const healthCheck = chance.weighted({ checks: 8, task_states: 3, none: 1 })
+        const changed = { maxParallel: chance.pick([0, 1, 1, 2, 3]), healthCheck }
         return this.#cluster.register({ ...this.#cluster.knobs, ...changed })
       }
       case 'deployment': {
-        const { version, checked } = this.#cluster.knobs
+        const { version, healthCheck } = this.#cluster.knobs
         return this.#cluster.register({
-          checked,
+          healthCheck,
           maxParallel: chance.pick([1, 1, 2, 3]),
           maxUnavailable: chance.pick([1, 1, 2]),
           version: version + 1,
@@ -215,9 +216,9 @@ export class Nemesis {
       }
       case 'stopped allocation':
         return void this.#withAllocation((id) => nomad.handle({ method: 'PUT', path: `/v1/allocation/${id}/stop` }))
-      case 'node clocks jump':
-        this.#cluster.nodes.setWall(chance.pick([-1, 1]) * chance.skewed(100, 300_000))
-        return this.#mendAfter(chance.skewed(1_000, 300_000), () => this.#cluster.nodes.setWall(0))
+      case 'node clock jumps':
+        this.#cluster.setClock(node, chance.pick([-1, 1]) * chance.skewed(100, 300_000))
+        return this.#mendAfter(chance.skewed(1_000, 300_000), () => this.#cluster.setClock(node, 0))
       case 'wall jumps': {
         const host = chance.pick([replica?.host, shim?.host])
         host?.setWall(chance.pick([-1, 1]) * chance.skewed(100, 7_200_000))

@@ -7,7 +7,7 @@ import { createNomadClient } from '../../src/nomad/client.ts'
 import { SendFault, type Reply, type Send } from '../../src/nomad/transport.ts'
 import { createVariables } from '../../src/nomad/variables.ts'
 import type { Chance } from './chance.ts'
-import type { ErrandLink } from './errand-link.ts'
+import type { Errand, ErrandLink } from './errand-link.ts'
 import type { Host } from './host.ts'
 import { Broken, type Network } from './network.ts'
 import type { Tap } from './tap.ts'
@@ -62,7 +62,7 @@ export const STALE_JOB_MS = 500
 /** One exchange with Nomad over the network. What was sent once may be done long after its sender gave up, or died. */
 export function sendFrom(host: Host, { timeline, network, chance, tap, tamper, sent, stale, errands }: LinkDeps): Send {
   const past = new Map<string, { at: number; answer: Answer }>()
-  async function serve(request: Request, sentAt: number): Promise<Answer> {
+  async function serve(request: Request, sentAt: number, errand: Errand | undefined): Promise<Answer> {
     const { path } = request
     const variables = path.startsWith('/v1/var')
     const mayBeStale = (variables || path.startsWith('/v1/job/')) && request.method === 'GET' && !path.includes('index=')
@@ -74,7 +74,6 @@ export function sendFrom(host: Host, { timeline, network, chance, tap, tamper, s
       chance.happens(stale.probability)
     )
       return old.answer
-    const errand = errands?.of(request)
     const handle = () => tap.handle(request, { name: host.name, sentAt })
     const answer = await (errand === undefined ? handle() : (errands as ErrandLink).execute(errand, handle))
     if (mayBeStale && chance.happens(0.2)) past.set(path, { at: timeline.now(), answer })
@@ -88,13 +87,13 @@ export function sendFrom(host: Host, { timeline, network, chance, tap, tamper, s
     const errand = errands?.of(request)
     const tornUntil = errand === undefined ? null : (errands as ErrandLink).tornUntil(errand)
     if (tornUntil !== null) {
-      timeline.after(tornUntil, () => void serve(request, sentAt).catch(() => undefined))
+      timeline.after(tornUntil, () => void serve(request, sentAt, errand).catch(() => undefined))
       await host.clock.sleep(1)
       throw new SendFault('unknown', 'the connection broke')
     }
     try {
       const answer = await network.exchange(host, null, signal, (closed) =>
-        serve(method === 'GET' ? { ...request, signal: closed } : request, sentAt),
+        serve(method === 'GET' ? { ...request, signal: closed } : request, sentAt, errand),
       )
       errands?.saw(request, sentAt, answer)
       return replyOf(answer)

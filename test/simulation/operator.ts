@@ -44,8 +44,9 @@ export class Operator {
   /** Until it is gone: an operator tries again, also when the write that had no answer may be under way yet. */
   async #unlock(level: Level, locked: Promise<boolean>, until: number): Promise<void> {
     const { timeline } = this.#cluster
-    await unlock(this.#variables, this.#paths, level, here()).catch(async (error: { kind?: string }) => {
-      if (error.kind === 'unknown_lock' && ((await locked) || timeline.now() > until)) return
+    const isSure = await locked
+    await unlock(this.#variables, this.#paths, level, here()).catch((error: { kind?: string }) => {
+      if (error.kind === 'unknown_lock' && (isSure || timeline.now() > until)) return
       timeline.after(5_000, () => void this.#unlock(level, locked, until))
     })
   }

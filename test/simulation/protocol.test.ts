@@ -65,6 +65,18 @@ describe('handing out a grant', () => {
     expect(await world.soon(Promise.all(asked))).not.toContain('granted')
   })
 
+  it('G2 a hold is left to its lease while an operator lock stands, however often its process asks', async () => {
+    const { hold } = await world.granted(keeper, ask('a', 'same'))
+    await world.soon(lockAll())
+    await world.clock.advance(2_000)
+    for (let n = 0; n < 5; n++) {
+      const again = keeper.acquire(ask('a', 'same'), 1_000, here())
+      await world.clock.advance(2_000)
+      expect((await again).kind).toBe('waiting')
+    }
+    expect((await world.state(shared)).holds).toMatchObject([{ id: hold.id, adopted: 0 }])
+  })
+
   it('G3 an undo that arrives late does not remove a hold that somebody was told', async () => {
     const other = await world.replica()
     world.before(isLockList, async () => {

@@ -24,7 +24,8 @@ interface RequesterDeps {
   readonly replicas: () => readonly SimulatedReplica[]
   /** True time. */
   readonly now: () => number
-  readonly nodesWall: () => number
+  /** Of the node of its allocation. */
+  readonly nodeWall: () => number
   readonly asked: (asked: Asked) => void
   readonly withdraws: (id: string) => void
   /** What it withdraws with. */
@@ -65,9 +66,9 @@ export class SimulatedRequester {
   }
 
   async #ask(wish: Errands): Promise<string | null> {
-    const { nodesWall, now, asked, host } = this.#deps
+    const { nodeWall, now, asked, host } = this.#deps
     const { sinceMs, times: _, withdraws: __, ...rest } = wish
-    const since = sinceMs === null ? null : Math.floor(nodesWall() - sinceMs)
+    const since = sinceMs === null ? null : Math.floor(nodeWall() - sinceMs)
     const changedAt = now() - (sinceMs ?? 0)
     const input = { ...rest, ...(since === null ? {} : { since }) }
     const answer = await this.#call((replica, closed) => replica.put(input, closed))

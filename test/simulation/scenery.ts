@@ -43,8 +43,8 @@ export interface Knobs {
   readonly maxUnavailable: number
   /** A change that replaces every allocation. */
   readonly version: number
-  /** Where there are checks: whether they must pass. */
-  readonly checked: boolean
+  /** `checks` where there are some. */
+  readonly healthCheck: 'checks' | 'task_states' | 'none'
 }
 
 /** The main one first. */
@@ -79,7 +79,7 @@ export function sceneryOf(chance: Chance): Scenery {
   }
 }
 
-export function jobOf(scenery: Scenery, { maxParallel, maxUnavailable, version, checked }: Knobs): JobSpec {
+export function jobOf(scenery: Scenery, { maxParallel, maxUnavailable, version, healthCheck }: Knobs): JobSpec {
   const service = {
     Name: 'web',
     Provider: 'nomad',
@@ -99,10 +99,11 @@ export function jobOf(scenery: Scenery, { maxParallel, maxUnavailable, version, 
           lockkeeper_max_unavailable: String(maxUnavailable),
           lockkeeper_max_errors: String(scenery.maxErrors),
           lockkeeper_stagger: ms(scenery.staggerMs),
+          ...(healthCheck === 'none' ? { lockkeeper_health_check: 'none' } : {}),
         },
         Update: {
           MaxParallel: maxParallel,
-          HealthCheck: scenery.checks && checked ? 'checks' : 'task_states',
+          HealthCheck: scenery.checks && healthCheck === 'checks' ? 'checks' : 'task_states',
           MinHealthyTime: scenery.minHealthyTime * SECOND,
           HealthyDeadline: scenery.healthyDeadline * SECOND,
           ProgressDeadline: 600 * SECOND,
@@ -125,8 +126,8 @@ export function jobOf(scenery: Scenery, { maxParallel, maxUnavailable, version, 
   } as unknown as JobSpec
 }
 
-export function policyOf(scenery: Scenery, { maxParallel, maxUnavailable, checked }: Knobs): PolicyInForce {
+export function policyOf(scenery: Scenery, { maxParallel, maxUnavailable, healthCheck }: Knobs): PolicyInForce {
   const { minHealthyTime } = scenery
-  const checks = scenery.checks && checked
-  return { maxParallel, maxUnavailable, minHealthyMs: minHealthyTime * 1_000, checks, waitsForHealth: true }
+  const checks = scenery.checks && healthCheck === 'checks'
+  return { maxParallel, maxUnavailable, minHealthyMs: minHealthyTime * 1_000, checks, waitsForHealth: healthCheck !== 'none' }
 }

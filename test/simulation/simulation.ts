@@ -145,7 +145,8 @@ class Crowd {
     if (this.#closed || this.#cluster.shims.length + this.#cluster.requesters.length >= scenery.shims) return
     const allocations = (await truth.allocations(JOB)).filter(({ desired, client }) => desired === 'run' && client !== 'lost')
     if (this.#chance.happens(scenery.managed)) {
-      if (allocations.length > 0) this.#cluster.startRequester(this.#errands(this.#chance.pick(allocations).id))
+      const allocation = this.#chance.pick(allocations)
+      if (allocation !== undefined) this.#cluster.startRequester(this.#errands(allocation.id), allocation.nodeName)
       return
     }
     const wish = this.#wish(allocations.map(({ id }) => id))

@@ -18,6 +18,7 @@ export class Agent {
   #reporting: (() => void) | undefined
   #up = true
   #silence: 'none' | 'refuses' | 'hangs' = 'none'
+  #skewMs = 0
 
   constructor(name: string, seams: AgentSeams) {
     this.name = name
@@ -82,6 +83,11 @@ export class Agent {
     this.#schedule()
   }
 
+  /** Its clock goes on from another time: starts, files and checks have their times from it. */
+  setClock(skewMs: number): void {
+    this.#skewMs = skewMs
+  }
+
   /** Says of everything that runs here how it is, though nothing has changed. */
   tellAll(): void {
     for (const run of this.#runs.values()) this.#dirty.add(run)
@@ -91,7 +97,8 @@ export class Agent {
   #start(alloc: Allocation): void {
     const watchVariables: RunSeams['watchVariables'] = (listener) =>
       this.#seams.watchVariables(() => (this.reachable === 'yes' ? listener() : void this.#missed.add(listener)))
-    const run = new AllocationRun(alloc, { ...this.#seams, watchVariables, changed: (changed) => this.#changed(changed) })
+    const wall = () => this.#seams.wall() + this.#skewMs
+    const run = new AllocationRun(alloc, { ...this.#seams, wall, watchVariables, changed: (changed) => this.#changed(changed) })
     this.#runs.set(alloc.ID, run)
     run.start()
   }
