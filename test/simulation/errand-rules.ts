@@ -135,13 +135,15 @@ export class ErrandRules {
     const { truth, lagMs, trouble } = this.#deps
     // Without a time a start counts as later than the ask when the servers hear of it later: that is what the product promises.
     const heard = (at: number) => (since === null ? Math.max(at, trouble(nodeName)) + 2 * lagMs + 500 : at)
+    const acts = this.#errands.filter((one) => one.unit === unit && (one.effectAt ?? -1) >= changedAt)
+    // What Nomad was told to replace goes, soon.
+    if (acts.some((one) => one.action === 'replace')) return true
     // Also one whose node is away, and which Nomad has replaced already.
     if (action === 'replace') return next !== null
     return (task === null ? this.#deps.tasks : [task]).every((name) => {
       const started = truth.of(unit)?.started.get(name) ?? -Infinity
       const seen = tasks[name]?.startedAt ?? -Infinity
-      const isSignalled =
-        action === 'signal' && this.#errands.some((one) => reaches(one, unit, name) && (one.effectAt ?? -1) >= changedAt)
+      const isSignalled = action === 'signal' && acts.some((one) => reaches(one, name))
       // Where no process is, none has the old value.
       const isDown = truth.of(unit)?.running.has(name) !== true
       return isDown || heard(started) > changedAt || (since !== null && seen > since) || isSignalled
@@ -187,8 +189,8 @@ export class ErrandRules {
   }
 }
 
-function reaches({ unit, task, action }: Errand, of: string, name: string): boolean {
-  return unit === of && action === 'signal' && (task === null || task === name)
+function reaches({ task, action }: Errand, name: string): boolean {
+  return action === 'signal' && (task === null || task === name)
 }
 
 function isOver({ desired, client }: Allocation): boolean {

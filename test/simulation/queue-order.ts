@@ -18,7 +18,11 @@ export function checkOrder(ledger: Ledger, policies: Policies, step: Step, alloc
   const { scope } = after.state
   const folder = `${path.replace('/semaphores/', '/requests/')}/`
   const stored = [...ledger.requests.values()].filter((request) => request.path.startsWith(folder) && isOf(request, folder))
-  const waiting = stored.filter((request) => ledger.givenUp.get(request.path) !== request.modifyIndex)
+  // Who was told waits no more, though its last write of its place may have landed after that.
+  const told = new Set([...ledger.holds.values()].flatMap((story) => story.told.map(({ key }) => `${story.hold.unit} ${key}`)))
+  const waiting = stored
+    .filter(({ path: name, modifyIndex }) => ledger.givenUp.get(name) !== modifyIndex)
+    .filter(({ record }) => !told.has(`${record.unit} ${record.key}`))
   const holds = [...(before?.state.holds ?? []), ...after.state.holds]
   for (const hold of granted) {
     // Who is down goes first, who has failed passes, and a place that is used already costs nothing more.
