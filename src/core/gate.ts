@@ -41,8 +41,8 @@ export interface Sight {
   readonly allocation: Allocation | null | 'unknown'
   readonly checks: readonly CheckResult[] | 'unknown'
   readonly group: GroupSpec | null
-  /** Why Nomad finds no node for an allocation of the group; null: that is not so, or not known. */
-  readonly unplaced: string | null
+  /** What is known of the replacement that Nomad owes for a unit that has ended; null: it owes none. */
+  readonly owed: string | null
 }
 
 export interface GateMemory {
@@ -142,13 +142,13 @@ function missing(
   allocation: Allocation | null,
   broken: (reason: string) => { memory: GateMemory; verdict: Verdict },
 ): { memory: GateMemory; verdict: Verdict } {
-  const goneSince = last.goneSince ?? sight.seenAt
-  const { unplaced } = sight
-  const then = unplaced === null ? 'Nomad may name a replacement' : `Nomad cannot place a replacement: ${unplaced}`
-  const waiting = broken(`the allocation has ended; ${then}`)
+  const { owed } = sight
+  const goneSince = owed === null ? (last.goneSince ?? sight.seenAt) : null
+  const waiting = broken(`the allocation has ended; ${owed ?? 'Nomad may name a replacement'}`)
   const memory = { ...waiting.memory, goneSince }
-  // A replacement that was asked for is owed: it may wait for a volume or for room until the deadline (case C2.6).
-  if (sight.at - goneSince < REPLACEMENT_MS || watched.action === 'replace') return { memory, verdict: waiting.verdict }
+  // One that was asked for may wait for a volume or for room until the deadline (case C2.6).
+  const isOwed = goneSince === null || watched.action === 'replace'
+  if (isOwed || sight.at - goneSince < REPLACEMENT_MS) return { memory, verdict: waiting.verdict }
   if (allocation?.client === 'failed' && allocation.desired === 'run') {
     return { memory, verdict: { kind: 'failed', reason: 'the allocation failed for good and has no replacement' } }
   }

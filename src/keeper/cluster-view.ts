@@ -22,7 +22,7 @@ export interface ClusterView {
   look(scope: GroupScope, notBefore: number): Promise<JobLook>
   /** The checks of an allocation, or 'unknown' when its client agent gives no answer. Never throws. */
   checks(allocation: string): Promise<readonly CheckResult[] | 'unknown'>
-  /** Why Nomad finds no node for an allocation of the group; null: that is not so, or not known. Never throws. */
+  /** Why Nomad finds no node for an allocation of the group, or that it does not tell; null: none waits for one. Never throws. */
   unplaced(scope: GroupScope): Promise<string | null>
 }
 
@@ -56,7 +56,7 @@ export function createClusterView(cluster: Cluster, clock: Clock, signal: AbortS
       return await cluster.checks(allocation, signal).catch(() => 'unknown' as const)
     },
     async unplaced({ namespace, job, group }) {
-      return await cluster.unplaced(namespace, job, group, signal).catch(() => null)
+      return await cluster.unplaced(namespace, job, group, signal).catch(() => 'it does not tell why')
     },
   }
 }

@@ -6,7 +6,7 @@ import { isGroupScope, type GroupScope } from '../core/scope.ts'
 import { recover, release, settle } from '../core/semaphore.ts'
 import type { Failure, Hold } from '../core/state.ts'
 import { Alarm } from './alarm.ts'
-import { currentOf, specOf, type ClusterView, type JobLook } from './cluster-view.ts'
+import { currentOf, groupOf, specOf, type ClusterView, type JobLook } from './cluster-view.ts'
 import { isLost } from './lease.ts'
 import type { Clock, Log, Meter } from './ports.ts'
 import type { Semaphore } from './semaphore.ts'
@@ -114,7 +114,7 @@ export class Observer {
   async #lookAtHold(hold: Hold, scope: GroupScope, view: JobLook): Promise<void> {
     const { unit, tasks, action, outcome, wasUp, baseline, phaseSince } = hold
     const watched = { unit, tasks, action, outcome, wasUp, baseline, since: phaseSince, failedVersion: null }
-    const verdict = await this.#judge(keyOfHold(hold), watched, scope, view)
+    const verdict = await this.#judge(keyOfHold(hold), watched, hold.place, scope, view)
     if (verdict.kind === 'watch') return
     // First the request, then the slot (protocol M5); one that was not acted on stays for its asker.
     if (verdict.kind !== 'unchanged') await this.#semaphore.chores.finish(hold)
@@ -125,25 +125,35 @@ export class Observer {
   }
 
   async #lookAtFailure(failure: Failure, scope: GroupScope, view: JobLook): Promise<void> {
-    const { unit, token, jobVersion } = failure
+    const { unit, place, token, jobVersion } = failure
     const of = { tasks: [], action: 'restart', outcome: null, wasUp: false, baseline: {}, since: null } as const
-    const verdict = await this.#judge(keyOfFailure(failure), { unit, ...of, failedVersion: jobVersion }, scope, view)
+    const verdict = await this.#judge(keyOfFailure(failure), { unit, ...of, failedVersion: jobVersion }, place, scope, view)
     if (verdict.kind !== 'healthy' && verdict.kind !== 'gone') return
     await this.#semaphore.commit((state, policy, now) => recover(state, unit, token, verdict.reason, policy, now))
   }
 
-  async #judge(key: string, watched: Watched, scope: GroupScope, view: JobLook) {
+  async #judge(key: string, watched: Watched, place: string, scope: GroupScope, view: JobLook) {
     const { policy } = this.#semaphore.policy
     if (policy.healthCheck === 'none') return { kind: 'healthy', reason: 'released is over' } as const
     const allocation = currentOf(view, watched.unit)
     const checks = allocation === null ? [] : await this.#deps.cluster.checks(allocation.id)
     const group = specOf(view, scope)
     const { clock } = this.#deps
-    const unplaced = allocation === null || !mayRun(allocation) ? await this.#deps.cluster.unplaced(scope) : null
-    const sight = { at: view.at, seenAt: clock.now(), wall: clock.wall(), allocation, checks, group, unplaced }
+    const owed = allocation === null || !mayRun(allocation) ? await this.#owed(place, scope, view) : null
+    const sight = { at: view.at, seenAt: clock.now(), wall: clock.wall(), allocation, checks, group, owed }
     const { memory, verdict } = look(this.#memories.get(key) ?? null, watched, sight, policy)
     this.#memories.set(key, memory)
     return verdict
+  }
+
+  /** What is known of the replacement of a unit that has ended at this place; null: Nomad wants none there. */
+  async #owed(place: string, scope: GroupScope, view: JobLook): Promise<string | null> {
+    const isSystem = view.job?.type === 'system'
+    const isWanted = isSystem || groupOf(view, scope)?.view.down.has(place) === true
+    if (view.job?.stopped !== false || !isWanted) return null
+    const unplaced = await this.#deps.cluster.unplaced(scope)
+    if (unplaced !== null) return `Nomad cannot place a replacement: ${unplaced}`
+    return isSystem ? null : 'Nomad may name a replacement'
   }
 }
 

@@ -48,7 +48,7 @@ interface Watch {
   /** Seconds from the beginning of each look until all of it is in. */
   readonly lasting?: number
   readonly memory?: GateMemory | null
-  readonly unplaced?: string
+  readonly owed?: string
 }
 
 interface Ended {
@@ -70,8 +70,8 @@ function watch({ seen, watched = watchedOf(), policy = policyOf(), group = group
     if (second > until) return { second: until, kind: 'watch', reason: reasons.at(-1) ?? '', reasons, memory }
     const { allocation, checks = [checkOf(Math.floor(clockOf(second)))] } = seen(second)
     const at = 7_000 + second * SECOND
-    const { unplaced = null } = given
-    const sight = { at, seenAt: at + lasting * SECOND, wall: NOW + second * SECOND, allocation, checks, group, unplaced }
+    const { owed = null } = given
+    const sight = { at, seenAt: at + lasting * SECOND, wall: NOW + second * SECOND, allocation, checks, group, owed }
     const step = look(memory, watched, sight, policy)
     memory = step.memory
     if (step.verdict.kind !== 'watch') return { second, ...step.verdict, reasons, memory }
@@ -399,10 +399,10 @@ describe('a unit that is replaced', () => {
   it('C2.6 and cannot be placed is owed its replacement: the hold stays, and fails at healthy_deadline', () => {
     const watched = watchedOf({ action: 'replace' })
     expect(watch({ seen: () => ({ allocation: stopped }), watched, until: 299 }).kind).toBe('watch')
-    const unplaced = 'dimension "memory" exhausted on 3 nodes'
-    const { second, kind, reason } = watch({ seen: () => ({ allocation: stopped }), watched, unplaced })
+    const owed = 'Nomad cannot place a replacement: dimension "memory" exhausted on 3 nodes'
+    const { second, kind, reason } = watch({ seen: () => ({ allocation: stopped }), watched, owed })
     expect([second, kind]).toEqual([300, 'failed'])
-    expect(reason).toContain(`Nomad cannot place a replacement: ${unplaced}`)
+    expect(reason).toContain(owed)
   })
 
   it('C2.6 and waits for its volume keeps the hold until healthy_deadline, and the reason names what is pending', () => {
@@ -588,6 +588,13 @@ describe('an open failure', () => {
 
   it('is over when its unit is gone for good', () => {
     expect(watch({ seen: () => ({ allocation: null, checks: [] }), watched })).toMatchObject({ second: 10, kind: 'gone' })
+  })
+
+  it('is not gone as long as Nomad owes a replacement, and has its time again after that', () => {
+    const seen = () => ({ allocation: null, checks: [] })
+    const { kind, memory } = watch({ seen, watched, owed: 'Nomad may name a replacement', until: 600 })
+    expect(kind).toBe('watch')
+    expect(watch({ seen, watched, memory, from: 601 })).toMatchObject({ second: 611, kind: 'gone' })
   })
 
   it('is not gone before Nomad had the time to name a replacement, however slow the look was that missed it first', () => {

@@ -213,8 +213,11 @@ describe('a managed request', () => {
 
   it('C2.6 of a replacement that cannot be placed fails at healthy_deadline, halts, and names what Nomad lacks', async () => {
     const nodes = JSON.parse((await world.nomad.handle({ method: 'GET', path: '/v1/nodes' })).body) as { ID: string }[]
-    for (const { ID } of nodes)
-      await world.nomad.handle({ method: 'PUT', path: `/v1/node/${ID}/eligibility`, body: '{"Eligibility":"ineligible"}' })
+    const becomes = async (Eligibility: string) => {
+      const body = JSON.stringify({ Eligibility })
+      for (const { ID } of nodes) await world.nomad.handle({ method: 'PUT', path: `/v1/node/${ID}/eligibility`, body })
+    }
+    await becomes('ineligible')
     const { id } = await stored(0, { action: 'replace' })
     await ended(id)
     const detail = 'Nomad cannot place a replacement: no nodes were eligible for evaluation'
@@ -222,6 +225,15 @@ describe('a managed request', () => {
     const { halted, failures } = await world.state()
     expect(failures.map(({ reason }) => reason)).toEqual([expect.stringContaining(detail)])
     expect(halted?.reason).toContain(detail)
+    const next = await stored(1)
+    await world.clock.advance(120_000)
+    expect((await world.state()).halted).not.toBeNull()
+    expect((await seen(next.id)).state).toBe('waiting')
+    await becomes('eligible')
+    await ended(next.id)
+    expect((await seen(next.id)).state).toBe('done')
+    const after = (await kinds()).slice((await kinds()).indexOf('halted') + 1)
+    expect(after).toEqual(['recovered', 'halt_lifted', 'granted', 'released', 'healthy'])
   })
 
   it('for a unit that must rest waits as too soon', async () => {
