@@ -8,6 +8,8 @@ import { createMetrics } from '../src/metrics.ts'
 import { groupSpec, jobOf } from './support/builders.ts'
 import { systemClock } from '../src/keeper/clock.ts'
 import type { Io } from '../src/cli/io.ts'
+import type { Registry } from '../src/keeper/registry.ts'
+import type { Watcher } from '../src/keeper/watching/watcher.ts'
 
 const file = resolve(import.meta.dirname, '../README.md')
 const readme = await readFile(file, 'utf8')
@@ -35,7 +37,10 @@ describe('the README', () => {
   })
 
   it('tells every metric of our own', async () => {
-    const { text } = await createMetrics().page()
+    const metrics = createMetrics()
+    metrics.watch({ all: () => [] } as unknown as Registry)
+    metrics.watchFiles({ counts: () => ({}), intervalMs: 0 } as unknown as Watcher)
+    const { text } = await metrics.page()
     const all = [...text.matchAll(/^# HELP (lockkeeper_\S+) (.*)$/gm)]
     await expectTable(
       'metrics',

@@ -3,6 +3,8 @@
 #
 #   nomad acl policy apply -namespace default -job rolling restart-own-allocations restart.policy.hcl     # with ACLs
 #   nomad job run -var lockkeeper=/opt/lockkeeper run.nomad.hcl
+#
+# `node` and `nomad` must be on the PATH of the clients.
 
 variable "lockkeeper" {
   type        = string

@@ -77,7 +77,10 @@ function blockOf(view: SemaphoreView, paint: Paint, options: StatusOptions): str
   const warn = (code: number, text: string) => lines.push(`  ${paint(code, plain(text))}`)
   if (view.unreadable !== undefined) warn(RED, `its state cannot be read, so it stays shut: ${view.unreadable}`)
   if (view.locked != null) warn(YELLOW, view.locked)
-  if (view.halted != null) warn(RED, `halted ${ageOf(view.halted.since, options)}: ${view.halted.reason}`)
+  if (view.halted != null) {
+    warn(RED, `halted ${ageOf(view.halted.since, options)}: ${view.halted.reason}`)
+    warn(DIM, 'it goes on when what failed is healthy, also with a mended value, or after lockkeeper resume')
+  }
   for (const fault of view.policy_faults ?? []) warn(RED, `its policy is wrong, so nobody goes: ${fault}`)
   if (view.warning !== undefined) warn(YELLOW, view.warning)
   if (holds.length > 0) {

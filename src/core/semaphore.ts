@@ -134,7 +134,7 @@ export function settle(state: State, judgement: Judgement, policy: Policy, now: 
   const failures = [...others, failure].slice(-MAX_FAILURES)
   const failed = { ...rest, failures }
   if (failures.length <= policy.maxErrors || failed.halted !== null) return failed
-  const reason = cut(`${failures.length} of at most ${policy.maxErrors} failures: ${judgement.reason}`)
+  const reason = cut(`${failures.length} failed, and max_errors is ${policy.maxErrors}: ${judgement.reason}`)
   return note({ ...failed, halted: { since: now, reason } }, 'halted', hold, reason, now)
 }
 

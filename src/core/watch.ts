@@ -1,5 +1,6 @@
 // What a job wants watched (design §6): the words `lockkeeper_watch`, `_action` and `_signal` of its meta, read into paths per task.
 import type { GroupSpec, Job, TaskSpec, TemplateSpec } from './cluster.ts'
+import { isSignal } from './signals.ts'
 
 /** One path of the list. Either one file, or all that match in one folder. */
 export interface WatchedPath {
@@ -94,8 +95,8 @@ function taskWatch(job: Job, group: GroupSpec, task: TaskSpec, faults: string[])
   faults.push(...wrong.map((fault) => `${list.from}: ${fault}`))
   if (action !== null && action.text !== 'restart' && action.text !== 'signal')
     faults.push(`${action.from}: "${action.text}" is not restart or signal`)
-  if (signal !== null && !/^SIG[A-Z][A-Z0-9+-]*$/.test(signal.text))
-    faults.push(`${signal.from}: "${signal.text}" is not the name of a signal, such as SIGHUP`)
+  if (signal !== null && !isSignal(signal.text))
+    faults.push(`${signal.from}: "${signal.text}" is no signal that Nomad knows, such as SIGHUP`)
   if (signal !== null && action?.text !== 'signal') faults.push(`${signal.from} needs ${ACTION} = "signal"`)
   if (faults.length > before) return null
   const paths = [...new Set(written)].map((path) => watchedPath(task.name, path))

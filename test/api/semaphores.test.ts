@@ -37,7 +37,7 @@ function halted(scope: object): State {
     grants: 3,
     holds: [],
     failures: [failure],
-    halted: { since: Date.UTC(2026, 0, 2), reason: '1 of at most 0 failures' },
+    halted: { since: Date.UTC(2026, 0, 2), reason: '1 failed, and max_errors is 0' },
     lastGrantAt: null,
     transitions: [],
   } as unknown as State
@@ -116,7 +116,7 @@ describe('GET /v1/semaphores', () => {
     await putState('~shared/halted', { shared: 'halted' }, halted({ shared: 'halted' }))
     expect(await one('?shared=halted')).toMatchObject({
       grants: 3,
-      halted: { since: '2026-01-02T00:00:00.000Z', reason: '1 of at most 0 failures' },
+      halted: { since: '2026-01-02T00:00:00.000Z', reason: '1 failed, and max_errors is 0' },
       failures: [
         { unit: 'a', place: 'a', token: 3, slot: 0, reason: 'crash loop', at: '2026-01-01T00:00:00.000Z', job_version: 0 },
       ],

@@ -114,7 +114,7 @@ describe('a request', () => {
 
   /** Everything that could be against it at once; then one reason after another is taken away. */
   it('is told the first of all the reasons why it waits: locked, halted, deployment, too_soon, full', () => {
-    const halted = { since: NOW, reason: '1 of at most 0 failures' }
+    const halted = { since: NOW, reason: '1 failed, and max_errors is 0' }
     const policy = policyOf({ stagger: 5_000 })
     const kindOf = (state: State, more: Partial<Look>, now = NOW) =>
       plan(state, asking(1), lookAt(3, {}, more), policy, now).waits.get('ask-1')
@@ -332,7 +332,7 @@ describe('the stagger', () => {
 })
 
 describe('a halted semaphore', () => {
-  const halted = { since: NOW, reason: '1 of at most 0 failures: check up says failure' }
+  const halted = { since: NOW, reason: '1 failed, and max_errors is 0: check up says failure' }
   const state = stateOf({ halted, failures: [failureOf(0, { slot: 2 })] })
 
   it('lets nobody go but the unit that failed, which may try a good value on its own slot', () => {
@@ -391,7 +391,7 @@ describe('C1.14 some failures are allowed', () => {
     const down = plan(state, asking(5), look, { ...policy, maxUnavailable: 3 }).waits.get('ask-5')
     expect(down).toMatchObject({ kind: 'full', detail: expect.stringContaining('web.api[0] failed') })
     state = judge(state, 3, 'failed')
-    expect(state.halted?.reason).toContain('2 of at most 1 failures')
+    expect(state.halted?.reason).toContain('2 failed, and max_errors is 1')
     expect(waiting(plan(state, asking(5), look, policy))).toEqual({ 'ask-5': 'halted' })
     expect(granted(plan(state, asking(5, 0), look, policy))[0]?.[0]).toBe(unitId(0))
     state = judge(state, 4, 'healthy')

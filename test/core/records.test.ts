@@ -49,9 +49,9 @@ describe('the items of a semaphore', () => {
 
   it('have a sentence for people', () => {
     expect(semaphoreItems(emptyState(SCOPE))?.['summary']).toBe('default/web/api: nothing is held, newest token 0')
-    const halted = { ...heldBy(0, 1), halted: { since: NOW, reason: '1 of at most 0 failures' } }
+    const halted = { ...heldBy(0, 1), halted: { since: NOW, reason: '1 failed, and max_errors is 0' } }
     expect(semaphoreItems(halted)?.['summary']).toBe(
-      `default/web/api: ${unitId(0)} (acting), ${unitId(1)} (acting), newest token 2, halted: 1 of at most 0 failures`,
+      `default/web/api: ${unitId(0)} (acting), ${unitId(1)} (acting), newest token 2, halted: 1 failed, and max_errors is 0`,
     )
   })
 

@@ -201,7 +201,7 @@ describe('the verdict of the health gate', () => {
     expect(state.failures).toEqual([
       { unit: unitId(0), place: placeName(0), token: 1, slot: 0, reason: 'it is failed', at: LATER, jobVersion: 7 },
     ])
-    expect(state.halted).toEqual({ since: LATER, reason: '1 of at most 0 failures: it is failed' })
+    expect(state.halted).toEqual({ since: LATER, reason: '1 failed, and max_errors is 0: it is failed' })
     expect(kinds(state)).toEqual(['granted', 'released', 'failed', 'halted'])
     expect(settle(state, judgement(0, 'failed'), policyOf(), LATER)).toBe(state)
   })

@@ -48,8 +48,9 @@ export interface StoredRequest {
   readonly path: string
   readonly createIndex: number
   readonly modifyIndex: number
-  /** Since when it has its place in the queue. */
+  /** Since when it has its place in the queue: a merge may give it another one. */
   readonly placedAt: number
+  readonly placedIndex: number
   readonly record: RequestRecord
 }
 
@@ -96,13 +97,9 @@ export class Ledger {
     const record = JSON.parse(items['request'] ?? 'null') as RequestRecord | null
     if (record === null) return
     const createIndex = before?.createIndex ?? index
-    this.requests.set(path, {
-      path,
-      createIndex,
-      modifyIndex: index,
-      placedAt: hasKeptPlace(before, record) ? before.placedAt : at,
-      record,
-    })
+    const place = hasKeptPlace(before, record) ? before : { placedAt: at, placedIndex: index }
+    const { placedAt, placedIndex } = place
+    this.requests.set(path, { path, createIndex, modifyIndex: index, placedAt, placedIndex, record })
   }
 
   /** An operator has removed the state: all that was held is over by force, except that tokens go on rising. */

@@ -61,7 +61,8 @@ function isOf({ path }: StoredRequest, folder: string): boolean {
 
 function isBefore(a: StoredRequest, b: StoredRequest): boolean {
   const equal = a.record.priority === b.record.priority && a.record.deadline === b.record.deadline
-  return equal && a.createIndex < b.createIndex
+  // Nobody is granted on a list that is older than its own request; one that got its place by a later merge may not be known.
+  return equal && a.createIndex < b.createIndex && a.placedIndex < b.createIndex
 }
 
 function couldGo({ record }: StoredRequest, granted: Hold, holds: readonly Hold[]): boolean {

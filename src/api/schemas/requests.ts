@@ -4,8 +4,7 @@ import { LEVEL_FIELDS, ScopeView } from './scopes.ts'
 import { duration, name, oneOf, only, optional, orNull, ref, said, text, time } from './words.ts'
 import { WAIT_KINDS } from '../../core/errors.ts'
 import { REQUEST_STATES } from '../../core/request.ts'
-
-const SIGNAL = '^SIG[A-Z0-9]{1,12}$'
+import { SIGNALS } from '../../core/signals.ts'
 
 export const AskRequest = only(
   {
@@ -13,7 +12,7 @@ export const AskRequest = only(
     component: optional(name('Another semaphore than that of the group as a whole')),
     task: optional(name('The task that is acted on; without it all that run')),
     action: optional(oneOf(['restart', 'signal', 'replace'], 'What is to be done; restart if not given')),
-    signal: optional(Type.String({ pattern: SIGNAL, description: 'With action signal: its name; SIGHUP if not given' })),
+    signal: optional(oneOf([...SIGNALS], 'With action signal: its name; SIGHUP if not given')),
     reason: text('Why, for people'),
     since: optional(
       time('On the clock of the allocation’s own host: the mtime of a file there, say. Any start after it satisfies the request'),
