@@ -60,7 +60,10 @@ describe('what a job wants watched', () => {
     [{ lockkeeper_watch: '' }, 'a path is empty'],
     [{ lockkeeper_watch: Array.from({ length: 17 }, (_, n) => `local/${n}`).join() }, 'more than 16 paths'],
     [{ lockkeeper_watch: 'local/a', lockkeeper_action: 'reload' }, '"reload" is not restart or signal'],
-    [{ lockkeeper_watch: 'local/a', lockkeeper_action: 'signal', lockkeeper_signal: 'HUP' }, '"HUP" is no signal that Nomad knows'],
+    [
+      { lockkeeper_watch: 'local/a', lockkeeper_action: 'signal', lockkeeper_signal: 'HUP' },
+      '"HUP" is no signal that Nomad knows',
+    ],
     [{ lockkeeper_watch: 'local/a', lockkeeper_signal: 'SIGHUP' }, 'needs lockkeeper_action = "signal"'],
   ])('%j is a fault that says what is wrong, and nothing is watched', (meta, fault) => {
     const { tasks, faults } = watchOf(meta as Record<string, string>)

@@ -59,7 +59,11 @@ const ROWS: readonly Row[] = [
   [
     'act in time',
     'shims do not look at their deadline',
-    () => ({ plan: { careful: false, course: 'acts', thinkMs: 12_000 }, everyMs: 2_000 }),
+    () => ({
+      scenery: { leaseTtlMs: 10_000, managed: 0, shims: 8 },
+      plan: { careful: false, course: 'acts', thinkMs: 30_000 },
+      everyMs: 2_000,
+    }),
   ],
   ['lost means lost', 'no list shows a lease', () => ({ tamper: hidden((path) => path.startsWith('lockkeeper/leases/0')) })],
   [
@@ -76,7 +80,8 @@ const ROWS: readonly Row[] = [
   [
     'gone when gone',
     'allocations are not seen for a while',
-    () => ({ plan: { course: 'dies early', thinkMs: 1 }, tamper: losesSight() }),
+    // Of a service job Nomad owes a replacement by its count.
+    () => ({ scenery: { type: 'system' }, plan: { course: 'dies early', thinkMs: 1 }, tamper: losesSight() }),
   ],
   [
     'max_unavailable',

@@ -24,7 +24,9 @@ export class Timeline {
 
   /** Runs `run` after `ms`, unless the returned function is called before. */
   after(ms: number, run: () => void): () => void {
-    const event: Event = { at: this.#now + Math.max(0, ms), order: this.#order++, run, cancelled: false }
+    // Less than this is lost in the sum, and who waits for it would wait for ever at the same moment.
+    const pause = ms > 0 ? Math.max(0.001, ms) : 0
+    const event: Event = { at: this.#now + pause, order: this.#order++, run, cancelled: false }
     this.#push(event)
     this.#pending++
     return () => {
