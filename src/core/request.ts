@@ -123,7 +123,11 @@ function earliest(a: number | null, b: number | null): number | null {
   return a === null ? b : b === null ? a : Math.min(a, b)
 }
 
+/** `b` was read later: as often restarted, it may know of a start that `a` did not know. */
 function furthest(a: Baseline, b: Baseline): Baseline {
-  const further = Object.entries(b).filter(([name, { restarts }]) => restarts > (a[name]?.restarts ?? -1))
+  const further = Object.entries(b).filter(([name, { restarts, startedAt }]) => {
+    const before = a[name] ?? { restarts: -1, startedAt: null }
+    return restarts > before.restarts || (restarts === before.restarts && startedAt !== null)
+  })
   return { ...a, ...Object.fromEntries(further) }
 }

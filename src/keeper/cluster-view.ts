@@ -1,6 +1,6 @@
 // What Nomad says about a job. Whoever wants a look gets the newest one that is new enough for it, also while it is under way.
-import type { Allocation, CheckResult, GroupSpec, Job, Node } from '../core/cluster.ts'
-import { groupView, type GroupView } from '../core/budget.ts'
+import { groupView, placeOf, type GroupView } from '../core/budget.ts'
+import { mayRun, type Allocation, type CheckResult, type GroupSpec, type Job, type Node } from '../core/cluster.ts'
 import { groupPolicy, type ResolvedPolicy } from '../core/policy.ts'
 import type { GroupScope } from '../core/scope.ts'
 import type { Clock, Cluster } from './ports.ts'
@@ -76,15 +76,22 @@ export function groupOf(
   return { group, view: groupView(look.job, group, look.allocations, look.nodes), resolved: groupPolicy(look.job, group) }
 }
 
-/** The allocation that stands for the unit now: the last in the chain of replacements that should run, else the last one. Null:
- *  Nomad does not know it. (A node that comes back may leave the first one running and its replacement stopped.) */
-export function currentOf(look: JobLook, unit: string): Allocation | null {
-  const byId = new Map(look.allocations.map((allocation) => [allocation.id, allocation]))
+/** The allocation that stands for the unit now: the last in the chain of replacements that should run, else what was placed there
+ *  after it, as the one that had to wait for room names no predecessor (measured), else the last one. Null: Nomad does not know it.
+ *  (A node that comes back may leave the first one running and its replacement stopped.) */
+export function currentOf(look: JobLook, unit: string, place: string): Allocation | null {
+  const { job, allocations } = look
+  const byId = new Map(allocations.map((allocation) => [allocation.id, allocation]))
   const chain: Allocation[] = []
   let next = byId.get(unit)
   while (next !== undefined && !chain.includes(next)) {
     chain.push(next)
     next = next.next === null ? undefined : byId.get(next.next)
   }
-  return chain.findLast(({ desired }) => desired === 'run') ?? chain.at(-1) ?? null
+  const last = chain.findLast(({ desired }) => desired === 'run') ?? chain.at(-1) ?? null
+  if (job === null || (last !== null && mayRun(last))) return last
+  const after = allocations.filter(
+    (one) => mayRun(one) && placeOf(job, one) === place && one.createIndex > (last?.createIndex ?? 0),
+  )
+  return after.toSorted((a, b) => a.createIndex - b.createIndex).at(-1) ?? last
 }

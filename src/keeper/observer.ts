@@ -118,7 +118,7 @@ export class Observer {
     if (verdict.kind === 'watch') return
     // First the request, then the slot (protocol M5); one that was not acted on stays for its asker.
     if (verdict.kind !== 'unchanged') await this.#semaphore.chores.finish(hold)
-    const jobVersion = currentOf(view, unit)?.jobVersion ?? view.job?.version ?? 0
+    const jobVersion = currentOf(view, unit, hold.place)?.jobVersion ?? view.job?.version ?? 0
     const judgement = { id: hold.id, leasePath: hold.lease.path, verdict: verdict.kind, reason: verdict.reason, jobVersion }
     const { changed } = await this.#semaphore.commit((state, policy, now) => settle(state, judgement, policy, now))
     if (changed && verdict.kind === 'failed') this.#deps.meter.count('failures')
@@ -135,7 +135,7 @@ export class Observer {
   async #judge(key: string, watched: Watched, place: string, scope: GroupScope, view: JobLook) {
     const { policy } = this.#semaphore.policy
     if (policy.healthCheck === 'none') return { kind: 'healthy', reason: 'released is over' } as const
-    const allocation = currentOf(view, watched.unit)
+    const allocation = currentOf(view, watched.unit, place)
     const checks = allocation === null ? [] : await this.#deps.cluster.checks(allocation.id)
     const group = specOf(view, scope)
     const { clock } = this.#deps

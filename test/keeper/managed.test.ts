@@ -230,10 +230,16 @@ describe('a managed request', () => {
     expect((await world.state()).halted).not.toBeNull()
     expect((await seen(next.id)).state).toBe('waiting')
     await becomes('eligible')
+    // What is placed after a wait names no predecessor. It must be healthy, too.
+    world.nomad.setTask({ job: 'web', group: 'api' }, { healthy: false })
+    await world.clock.advance(60_000)
+    expect((await world.state()).halted).not.toBeNull()
+    world.nomad.setTask({ job: 'web', group: 'api' }, { healthy: true }, { now: true })
     await ended(next.id)
     expect((await seen(next.id)).state).toBe('done')
     const after = (await kinds()).slice((await kinds()).indexOf('halted') + 1)
     expect(after).toEqual(['recovered', 'halt_lifted', 'granted', 'released', 'healthy'])
+    expect((await world.state()).transitions.find(({ kind }) => kind === 'recovered')?.reason).toContain('healthy for')
   })
 
   it('for a unit that must rest waits as too soon', async () => {

@@ -108,5 +108,8 @@ export function chainOf(unit: string, allocations: readonly Allocation[]): Alloc
     chain.push(next)
     next = next.next === null ? undefined : byId.get(next.next)
   }
-  return chain
+  // What was placed after a wait for room names no predecessor: it has the same name.
+  const last = chain.at(-1)
+  const after = allocations.filter(({ name, createIndex }) => name === last?.name && createIndex > last.createIndex)
+  return [...chain, ...after]
 }
