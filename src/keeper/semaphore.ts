@@ -210,23 +210,11 @@ export class Semaphore {
     // First of all the list of the locks, on which the next holder waits.
     this.#handOut.start(state, index)
     changes.settle(state, index)
-    this.#tellWhatChanged(stored.state, state)
     this.room.explain(ordered, plan, state.holds)
     this.errands.start(state, index)
     this.chores.start(ordered, plan, policy.maxParallel === 0 ? MAX_HOLDS : policy.maxParallel, (this.stored ?? stored).at)
     this.#refreshLook(this.room.size > 0 || this.chores.queue.entries.size > 0)
     return clock.now() - writtenAt + writingAt - begunAt
-  }
-
-  /** Each replica what it has committed itself; `transitions` in the stored state has it all. */
-  #tellWhatChanged(before: State, after: State): void {
-    const { log } = this.#deps
-    const known = before.transitions.at(-1)?.seq ?? 0
-    for (const { seq, kind, unit, token, reason } of after.transitions) {
-      if (seq <= known) continue
-      const level = kind === 'failed' || kind === 'halted' ? 'warn' : 'info'
-      log[level]({ scope: this.scope, unit, token, reason }, kind)
-    }
   }
 
   #again(): number {

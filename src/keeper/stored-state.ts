@@ -3,13 +3,14 @@ import { Problem } from '../core/errors.ts'
 import { NomadFault } from '../core/nomad-fault.ts'
 import type { Scope } from '../core/scope.ts'
 import { emptyState, type State } from '../core/state.ts'
-import type { Clock, Meter, Variables } from './ports.ts'
+import type { Clock, Log, Meter, Variables } from './ports.ts'
 import { readSemaphore, semaphoreItems, type Items, type Stored } from './records.ts'
 
 export interface StateDeps {
   readonly variables: Variables
   readonly clock: Clock
   readonly meter: Meter
+  readonly log: Log
 }
 
 const RETRY_MS = 500
@@ -65,6 +66,7 @@ export class StoredState {
       const put = await variables.put(this.path, items, before.index, signal)
       if (put.kind === 'written') {
         this.#know({ index: put.index, at, state })
+        if (!('unreadable' in before.state)) this.#tell(before.state, state)
         return put.index
       }
       meter.count('cas_conflicts')
@@ -79,6 +81,16 @@ export class StoredState {
       await clock.sleep(RETRY_MS, signal)
     }
     return null
+  }
+
+  /** Each replica tells what it has committed itself; `transitions` in the stored state has it all. */
+  #tell(before: State, after: State): void {
+    const known = before.transitions.at(-1)?.seq ?? 0
+    for (const { seq, kind, unit, token, reason } of after.transitions) {
+      if (seq <= known) continue
+      const level = kind === 'failed' || kind === 'halted' ? 'warn' : 'info'
+      this.#deps.log[level]({ scope: this.#scope, unit, token, reason }, kind)
+    }
   }
 
   #know(stored: Stored): void {

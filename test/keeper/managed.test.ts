@@ -390,3 +390,15 @@ it('nothing is logged as a fault when all goes well', async () => {
   expect(world.problems()).toEqual([])
   expect((await world.state(scope)).failures).toEqual([])
 })
+
+it('a grant, its release and its end are in the log, once, and a failure is a warning', async () => {
+  const others = await world.replica()
+  const { id } = await stored(0)
+  await ended(id)
+  world.nomad.faults.next((r) => isRestart(r.method, r.path), { kind: 'answer', status: 200, body: '{"Index":0}' } as never)
+  const bad = await stored(1)
+  await ended(bad.id, others)
+  const told = world.logs.filter(({ fields }) => 'token' in fields).map(({ level, text }) => `${level} ${text}`)
+  const [well, badly] = ['info granted, info released, info healthy', 'info granted, info released, warn failed, warn halted']
+  expect(told.join(', ')).toBe(`${well}, ${badly}`)
+})
