@@ -3,8 +3,8 @@ import { ERRORS, Problem } from '../core/errors.ts'
 import type { RequestState } from '../core/request.ts'
 import type { Level, Scope } from '../core/scope.ts'
 import type { Clock } from '../keeper/ports.ts'
-import { problemOf } from '../shim/answers.ts'
-import type { ServiceAnswer, ServiceCall, ServiceClient } from '../shim/client.ts'
+import { problemOf, type ServiceAnswer } from '../shim/answers.ts'
+import type { ServiceCall, ServiceClient } from '../shim/client.ts'
 
 /** What is read of a request in the contract. */
 export interface RequestView {

@@ -2,7 +2,13 @@
 import { formatDuration, parseDuration } from '../core/duration.ts'
 import { ERRORS, Problem, WAIT_KINDS, type ErrorKind, type WaitKind } from '../core/errors.ts'
 import { describe, type Scope } from '../core/scope.ts'
-import type { ServiceAnswer } from './client.ts'
+
+export interface ServiceAnswer {
+  readonly status: number
+  /** The JSON of the body; null when it is none. */
+  readonly body: unknown
+  readonly retryAfterMs: number | null
+}
 
 export interface Grant {
   readonly hold: string

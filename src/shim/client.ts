@@ -2,7 +2,7 @@ import http, { type Agent } from 'node:http'
 import type { Socket } from 'node:net'
 import { Problem } from '../core/errors.ts'
 import type { Clock } from '../keeper/ports.ts'
-import { problemOf, retryAfterMs } from './answers.ts'
+import { problemOf, retryAfterMs, type ServiceAnswer } from './answers.ts'
 import type { Contact } from './contact.ts'
 
 export interface ServiceCall {
@@ -12,12 +12,6 @@ export interface ServiceCall {
   readonly body?: object
   /** Bound of the exchange with one replica. */
   readonly boundMs: number
-}
-export interface ServiceAnswer {
-  readonly status: number
-  /** The JSON of the body; null when it is none. */
-  readonly body: unknown
-  readonly retryAfterMs: number | null
 }
 export interface ServiceClient {
   /** One exchange, at the replica that answered last, else at each of the others once. Throws Problem `service_unavailable`, or what

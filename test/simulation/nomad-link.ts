@@ -1,4 +1,5 @@
-import type { ServiceAnswer, ServiceCall } from '../../src/shim/client.ts'
+import type { ServiceAnswer } from '../../src/shim/answers.ts'
+import type { ServiceCall } from '../../src/shim/client.ts'
 import type { AskInput } from '../../src/keeper/keeper.ts'
 import type { Answer, Request } from '../../src/devnomad/devnomad.ts'
 import { createActions } from '../../src/nomad/actions.ts'

@@ -43,7 +43,7 @@ export class Cluster {
   constructor(seams: ClusterSeams) {
     this.#seams = seams
     this.state = new State(seams.raft, seams.wall, seams.written)
-    this.evaluations = new Evaluations(seams.raft, seams.newId, seams.wall, seams.written)
+    this.evaluations = new Evaluations(seams.raft, seams.newId, seams.wall, (row) => seams.written({ table: 'evals', row }))
     this.#scheduler = new Scheduler(this.state, {
       ...seams,
       evaluations: this.evaluations,

@@ -1,4 +1,3 @@
-import type { Written } from '../events/publish.ts'
 import type { Raft } from '../raft.ts'
 import { nanoseconds, type Job, type Nanoseconds } from './shapes.ts'
 
@@ -60,10 +59,10 @@ export class Evaluations {
   readonly #raft: Raft
   readonly #newId: () => string
   readonly #wall: () => number
-  readonly #written: (written: Written) => void
+  readonly #written: (row: Evaluation) => void
   readonly #all = new Map<string, Evaluation>()
 
-  constructor(raft: Raft, newId: () => string, wall: () => number, written: (written: Written) => void) {
+  constructor(raft: Raft, newId: () => string, wall: () => number, written: (row: Evaluation) => void) {
     this.#written = written
     this.#raft = raft
     this.#newId = newId
@@ -100,7 +99,7 @@ export class Evaluations {
       ...more,
     }
     this.#all.set(evaluation.ID, evaluation)
-    this.#written({ table: 'evals', row: evaluation })
+    this.#written(evaluation)
     const [oldest] = this.#all.keys()
     if (this.#all.size > KEPT && oldest !== undefined) this.#all.delete(oldest)
     return evaluation
@@ -110,7 +109,7 @@ export class Evaluations {
   done(evaluation: Evaluation, outcome: Partial<Evaluation> = {}): void {
     const index = this.#raft.commit('evals')
     Object.assign(evaluation, { Status: 'complete', ...outcome, ModifyIndex: index, ModifyTime: nanoseconds(this.#wall()) })
-    this.#written({ table: 'evals', row: evaluation })
+    this.#written(evaluation)
   }
 
   forget(namespace: string, job: string): void {
