@@ -108,8 +108,10 @@ export function chainOf(unit: string, allocations: readonly Allocation[]): Alloc
     chain.push(next)
     next = next.next === null ? undefined : byId.get(next.next)
   }
-  // What was placed after a wait for room names no predecessor: it has the same name.
+  // What was placed after a wait for room names no predecessor: it has the same name, which all of a system job have.
   const last = chain.at(-1)
-  const after = allocations.filter(({ name, createIndex }) => name === last?.name && createIndex > last.createIndex)
-  return [...chain, ...after]
+  if (last === undefined) return chain
+  const same = allocations.filter(({ name }) => name === last.name)
+  const isSystem = same.some(({ id, createIndex }) => id !== last.id && createIndex === last.createIndex)
+  return [...chain, ...same.filter((one) => one.createIndex > last.createIndex && (!isSystem || one.node === last.node))]
 }
