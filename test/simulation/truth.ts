@@ -112,6 +112,6 @@ export function chainOf(unit: string, allocations: readonly Allocation[]): Alloc
   const last = chain.at(-1)
   if (last === undefined) return chain
   const same = allocations.filter(({ name }) => name === last.name)
-  const isSystem = same.some(({ id, createIndex }) => id !== last.id && createIndex === last.createIndex)
+  const isSystem = new Set(same.map(({ createIndex }) => createIndex)).size < same.length
   return [...chain, ...same.filter((one) => one.createIndex > last.createIndex && (!isSystem || one.node === last.node))]
 }
