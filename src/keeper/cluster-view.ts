@@ -22,7 +22,8 @@ export interface ClusterView {
   look(scope: GroupScope, notBefore: number): Promise<JobLook>
   /** The checks of an allocation, or 'unknown' when its client agent gives no answer. Never throws. */
   checks(allocation: string): Promise<readonly CheckResult[] | 'unknown'>
-  /** Why Nomad finds no node for an allocation of the group, or that it does not tell; null: none waits for one. Never throws. */
+  /** The sentence about a replacement in the group that Nomad finds no node for, or that this cannot be read; null: none waits for
+   *  one. Never throws. */
   unplaced(scope: GroupScope): Promise<string | null>
 }
 
@@ -56,7 +57,10 @@ export function createClusterView(cluster: Cluster, clock: Clock, signal: AbortS
       return await cluster.checks(allocation, signal).catch(() => 'unknown' as const)
     },
     async unplaced({ namespace, job, group }) {
-      return await cluster.unplaced(namespace, job, group, signal).catch(() => 'it does not tell why')
+      return await cluster.unplaced(namespace, job, group, signal).then(
+        (why) => (why === null ? null : `Nomad cannot place a replacement: ${why}`),
+        () => 'whether Nomad can place a replacement cannot be read',
+      )
     },
   }
 }

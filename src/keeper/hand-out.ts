@@ -54,13 +54,17 @@ export class HandOut {
         if (hold.id === waiter.holdId) this.#chores.startOver(waiter)
         continue
       }
-      // A grant whose asker has gone is taken back; only who is here adopts one, and past a lock nobody is told.
-      const mayAdopt = waiter.poll !== null && waiter.lease.valid() && this.#deps.locks.shuts(this.#scope) === null
-      if (hold.id !== waiter.holdId && !mayAdopt) continue
-      const work = hold.id === waiter.holdId ? () => this.#confirm(waiter, hold, state, index) : () => this.#adopt(waiter, hold)
+      const isOwn = hold.id === waiter.holdId
+      if (!isOwn && !this.#mayAdopt(waiter)) continue
+      const work = isOwn ? () => this.#confirm(waiter, hold, state, index) : () => this.#adopt(waiter, hold)
       waiter.confirming = true
       this.#chores.run(`confirm ${waiter.id}`, () => work().finally(() => (waiter.confirming = false)))
     }
+  }
+
+  /** A grant whose asker has gone is taken back; only who is here adopts one, and past a lock nobody is told. */
+  #mayAdopt({ poll, lease }: Waiter): boolean {
+    return poll !== null && lease?.valid() === true && this.#deps.locks.shuts(this.#scope) === null
   }
 
   /** After the commit, before anybody is told: the operator locks and the budget are looked at again. */

@@ -151,9 +151,7 @@ export class Observer {
     const isSystem = view.job?.type === 'system'
     const isWanted = isSystem || groupOf(view, scope)?.view.down.has(place) === true
     if (view.job?.stopped !== false || !isWanted) return null
-    const unplaced = await this.#deps.cluster.unplaced(scope)
-    if (unplaced !== null) return `Nomad cannot place a replacement: ${unplaced}`
-    return isSystem ? null : 'Nomad may name a replacement'
+    return (await this.#deps.cluster.unplaced(scope)) ?? (isSystem ? null : 'Nomad may name a replacement')
   }
 }
 

@@ -1,6 +1,6 @@
 import { Problem } from '../core/errors.ts'
 import type { Action, Outcome } from '../core/state.ts'
-import { durationText, grantOf, problemOf, waitingOf, type Grant, type Waiting, type ServiceAnswer } from './answers.ts'
+import { durationText, grantOf, problemOf, waitingOf, type Grant, type ServiceAnswer, type Waiting } from './answers.ts'
 import type { ServiceCall, ServiceClient } from './client.ts'
 
 /** What is wished for: either an allocation's restart, or a unit in a shared semaphore. */
