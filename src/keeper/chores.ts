@@ -295,9 +295,10 @@ export class Chores {
     // Many are stored one after another: this one may have been told meanwhile.
     if (!this.#room.has(waiter)) return
     const { variables, replica, clock, signal } = this.#deps
-    const { actor: _, ...asked } = waiter.ask
+    const { scope, unit, place, key, tasks, action, reason, priority, deadline } = waiter.ask
     const there = this.#queue.entries.get(waiter.path)
-    const record = { ...asked, via: replica.id, at: clock.wall() }
+    const [via, at] = [replica.id, clock.wall()]
+    const record = { scope, unit, place, key, tasks, action, reason, priority, deadline, via, at }
     const put = await variables.put(waiter.path, requestItems(record), there?.modifyIndex ?? 0, signal)
     if (put.kind === 'conflict') return await this.#read(waiter.path)
     const entry = { path: waiter.path, createIndex: put.createIndex, modifyIndex: put.index, record, knownAt: clock.now() }

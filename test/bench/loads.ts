@@ -13,8 +13,16 @@ export type Load =
     }
   /** Each caller takes one of these Nomad locks and gives it back; who does not get it tries again at once. */
   | { readonly kind: 'locks'; readonly nomad: Nomad; readonly paths: readonly string[]; readonly callers: number }
-  /** Check-and-set writes of one variable, one after another, `pauseMs` between them. */
-  | { readonly kind: 'writes'; readonly nomad: Nomad; readonly path: string; readonly callers: number; readonly pauseMs: number }
+  /** Check-and-set writes of one variable, one after another, `pauseMs` between them; with `list`, what is below it is listed after
+   *  each of them. */
+  | {
+      readonly kind: 'writes'
+      readonly nomad: Nomad
+      readonly path: string
+      readonly callers: number
+      readonly pauseMs: number
+      readonly list?: string
+    }
   /** One asks and holds; all others ask, `perSecond` of them a second, and wait. */
   | {
       readonly kind: 'crowd'
@@ -110,13 +118,14 @@ function beginLocks({ nomad, paths, callers }: Extract<Load, { kind: 'locks' }>,
   }
 }
 
-function beginWrites({ nomad, path, callers, pauseMs }: Extract<Load, { kind: 'writes' }>, counts: Counts): void {
+function beginWrites({ nomad, path, callers, pauseMs, list }: Extract<Load, { kind: 'writes' }>, counts: Counts): void {
   for (let nth = 0; nth < callers; nth++) {
     const api = new NomadApi(nomad.address, nomad.token)
     let index = 0
     repeat(counts, async () => {
       const at = performance.now()
       index = await api.put(`${path}-${nth}`, index)
+      if (list !== undefined) await api.list(list)
       counts.times.push(performance.now() - at)
       counts.done++
       if (pauseMs > 0) await sleep(pauseMs)

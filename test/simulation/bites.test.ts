@@ -15,6 +15,7 @@ import {
   shuffled,
   startedJustNow,
   states,
+  takesBackTheLast,
   undying,
   unremoved,
   writes,
@@ -105,6 +106,11 @@ const ROWS: readonly Row[] = [
   ],
   ['ended by force', 'a release looks like that of an operator', () => ({ tamper: forgotten('forced_release') })],
   ['taken back before told', 'a grant is taken back although it was told', () => ({ tamper: forgotten('taken_back') })],
+  [
+    'told while it stands',
+    'what was granted a moment ago is taken back',
+    () => ({ knobs: wide, scenery: { managed: 0, shims: 8 }, tamper: takesBackTheLast(20) }),
+  ],
   [
     'a failure is remembered',
     'failures are not stored',

@@ -16,7 +16,7 @@ export function checkTold(ledger: Ledger, told: Told): void {
   const given = ledger.leaseGiven.get(`${hold.id} ${hold.lease.path}`)
   if (story === undefined || given === undefined) throw new Violation('told when committed', `${text}, and was never committed`)
   if (story.told.some(({ key }) => key !== told.key)) throw new Violation('one asker', `${text} to another process than before`)
-  if (story.over?.how === 'taken_back') throw new Violation('taken back before told', text)
+  if (story.over?.how === 'taken_back') throw new Violation('told while it stands', `${text}, after it was taken back`)
   const lock = ledger.lockAt(given, scope)
   if (lock !== undefined)
     throw new Violation('operator locks', `${text}, committed at ${given} after the lock ${lock.path} at ${lock.index}`)

@@ -111,6 +111,20 @@ export const forgotten = (name: TransitionKind): Tamper =>
     transitions: transitions.map((one) => (one.kind === 'released' ? { ...one, kind: name } : one)),
   }))
 
+/** Whoever grants takes back what was granted in the moment before, which perhaps nobody was told yet. */
+export const takesBackTheLast = (momentMs: number): Tamper =>
+  states(({ holds: all, transitions }) => {
+    const newest = transitions.at(-1)
+    if (newest?.kind !== 'granted') return {}
+    const isYoung = ({ phase, token, grantedAt }: Hold) =>
+      phase === 'acting' && token !== newest.token && newest.at - grantedAt <= momentMs
+    const back = all.filter(isYoung).map(({ unit, token }, nth) => {
+      const seq = newest.seq + 1 + nth
+      return { seq, at: newest.at, kind: 'taken_back' as const, unit, token, reason: 'of somebody else' }
+    })
+    return { holds: all.filter((hold) => !isYoung(hold)), transitions: [...transitions, ...back] }
+  })
+
 /** Each renewal of a lease is answered as one that was done. */
 export function onlySeemsRenewed(): Tamper {
   const elsewhere = '/v1/status/leader'
