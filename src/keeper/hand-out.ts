@@ -44,8 +44,9 @@ export class HandOut {
   }
 
   /** Every hold, committed at `index` or before, of somebody who waits here is confirmed and told; one that another replica
-   *  granted to the same process is adopted. */
-  start(state: State, index: number): void {
+   *  granted to the same process is adopted. Whether any such work has begun. */
+  start(state: State, index: number): boolean {
+    let begun = false
     for (const hold of state.holds) {
       const waiter = this.#room.get(waiterId(hold))
       if (waiter === null || waiter.confirming || waiter.lease === null) continue
@@ -59,7 +60,9 @@ export class HandOut {
       const work = isOwn ? () => this.#confirm(waiter, hold, state, index) : () => this.#adopt(waiter, hold)
       waiter.confirming = true
       this.#chores.run(`confirm ${waiter.id}`, () => work().finally(() => (waiter.confirming = false)))
+      begun = true
     }
+    return begun
   }
 
   /** A grant whose asker has gone is taken back; only who is here adopts one, and past a lock nobody is told. */
