@@ -127,7 +127,7 @@ export function encodeState(state: State): string | null {
   // The newest transition always stays: the next one counts on from it.
   for (const keep of [MAX_TRANSITIONS, 5, 1]) {
     const text = JSON.stringify({ ...state, transitions: state.transitions.slice(-keep) })
-    if (utf8Length(text) <= MAX_STATE_BYTES) return text
+    if (isStorable(text)) return text
   }
   return null
 }
@@ -191,6 +191,11 @@ const SHAPE = {
   halted: isNullOr(hasShape({ since: isNumber, reason: isText })),
   lastGrantAt: isNullOr(isNumber),
   transitions: isListOf(hasShape({ seq: isNumber, at: isNumber, kind: isText, reason: isText })),
+}
+
+/** Not counted where it cannot be too long: no unit of UTF-16 takes more than three bytes. */
+function isStorable(text: string): boolean {
+  return text.length * 3 <= MAX_STATE_BYTES || utf8Length(text) <= MAX_STATE_BYTES
 }
 
 function utf8Length(text: string): number {
