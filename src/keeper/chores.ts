@@ -1,26 +1,12 @@
 // What keeps the queue of one scope moving, beside the decisions: waiters get a stored place, the next ones a lease, new requests
 // are read, and requests that nobody waits for any more are removed. Each chore runs once at a time and wakes the scope at its end.
 import type { Candidate, Plan } from '../core/admission.ts'
-import type { EndState } from '../core/request.ts'
 import type { Scope } from '../core/scope.ts'
-import type { Hold, State } from '../core/state.ts'
 import { acquireLease, type LeaseDeps } from './lease.ts'
-import type { Paths } from './paths.ts'
-import type { VariableMeta } from './ports.ts'
-import {
-  dropEntry,
-  emptyQueue,
-  entryOf,
-  isManaged,
-  putEntry,
-  withList,
-  type Entry,
-  type ManagedEntry,
-  type Queue,
-} from './queue.ts'
+import type { Entry } from './queue.ts'
 import { requestItems } from './records.ts'
 import type { Replica } from './replica.ts'
-import type { RequestMemory } from './request-memory.ts'
+import { StoredQueue, type QueueDeps } from './stored-queue.ts'
 import { isBehind, requestOf, waiterId, type Waiter, type WaitingRoom } from './waiting-room.ts'
 
 /** A poll has ended and the asker has not come back: so long its place is kept. */
@@ -34,59 +20,23 @@ const RETRY_MS = 500
 /** How many variables one scope writes or reads at a time. */
 const AT_A_TIME = 16
 
-export interface ChoreDeps extends LeaseDeps {
-  readonly paths: Paths
+export interface ChoreDeps extends LeaseDeps, QueueDeps {
   readonly replica: Replica
-  readonly memory: RequestMemory
-  /** Of the keeper's life. */
-  readonly signal: AbortSignal
 }
 
 export class Chores {
+  readonly queue: StoredQueue
   readonly #deps: ChoreDeps
-  readonly #scope: Scope
   readonly #room: WaitingRoom
   readonly #wake: () => void
   readonly #running = new Map<string, Promise<void>>()
   readonly #orphans = new Map<string, number>()
-  /** By token: what was granted elsewhere, and the index of the list that had it last. */
-  readonly #consumed = new Map<number, { readonly entry: Entry; readonly at: number }>()
-  #queue = emptyQueue()
 
   constructor(deps: ChoreDeps, scope: Scope, room: WaitingRoom, wake: () => void) {
+    this.queue = new StoredQueue(deps, scope, room, wake)
     this.#deps = deps
-    this.#scope = scope
     this.#room = room
     this.#wake = wake
-  }
-
-  get queue(): Queue {
-    return this.#queue
-  }
-
-  see(index: number, at: number, metas: Iterable<VariableMeta>): void {
-    this.#queue = withList(this.#queue, this.#deps.paths.requestsOf(this.#scope), index, at, metas)
-  }
-
-  /** The requests of its holds are granted, as a state at `index` shows: they wait no more, although an older list has them. One
-   *  whose hold ended otherwise than by its actor's release (taken back, say, or by force before its asker was told) has its place
-   *  again, until a newer list tells. */
-  consume({ holds, transitions }: State, index: number): void {
-    for (const [token, { entry, at }] of this.#consumed) {
-      const isReleased = transitions.some((one) => one.kind === 'released' && one.token === token)
-      const isBack = !isReleased && holds.every((hold) => hold.token !== token)
-      if (isBack && this.#queue.index === at) putEntry(this.#queue, entry)
-      if (isBack || this.#queue.index > at) this.#consumed.delete(token)
-    }
-    for (const { unit, key, request, token, managed } of holds) {
-      if (managed) continue
-      const path = this.#deps.paths.request(this.#scope, unit)
-      const entry = this.#queue.entries.get(path)
-      const isOurs = this.#room.get(waiterId({ unit, key })) !== null
-      if (entry === undefined || entry.modifyIndex !== request || isOurs) continue
-      dropEntry(this.#queue, path, index)
-      this.#consumed.set(token, { entry, at: this.#queue.index })
-    }
   }
 
   /** Starts what is to be done after a turn. `reach`: how many of the queue's head may go soon; `stateAt`: when the state was read. */
@@ -113,19 +63,22 @@ export class Chores {
     )
     this.#each(
       'read',
-      () => [...this.#queue.entries.values()].filter(({ record }) => record === undefined),
-      ({ path }) => this.#read(path),
+      () => [...this.queue.known.entries.values()].filter(({ record }) => record === undefined),
+      ({ path }) => this.queue.read(path),
     )
     this.#each(
       'remove',
       () => this.#forsaken(ordered, now),
-      (entry) => this.#remove(entry),
+      (entry) => {
+        this.#orphans.delete(entry.path)
+        return this.queue.remove(entry)
+      },
     )
     // Whose place is still being stored is behind again when it is.
-    const isPlaced = (waiter: Waiter) => plan.next.has(waiter.id) || requestOf(waiter, this.#queue) !== null
-    const behind = nextOnes.some((waiter) => isPlaced(waiter) && isBehind(waiter, this.#queue))
-    const others = this.#queue.at < stateAt && [...plan.next].some((id) => this.#room.get(id) === null)
-    if (behind || others) this.run('list', () => this.#list())
+    const isPlaced = (waiter: Waiter) => plan.next.has(waiter.id) || requestOf(waiter, this.queue.known) !== null
+    const behind = nextOnes.some((waiter) => isPlaced(waiter) && isBehind(waiter, this.queue.known))
+    const others = this.queue.known.at < stateAt && [...plan.next].some((id) => this.#room.get(id) === null)
+    if (behind || others) this.run('list', () => this.queue.list())
   }
 
   /** Whether somebody is away or pauses, so that the scope must look again although nothing happens. */
@@ -134,31 +87,13 @@ export class Chores {
     return this.#orphans.size > 0 || this.#room.all().some(({ poll, notBefore }) => poll === null || notBefore > now)
   }
 
-  /** First the request, then the slot (protocol M5): removes the request that was granted at this index, if it is still the same. */
-  async finish({ unit, request, managed, outcome }: Hold): Promise<void> {
-    // Nobody knows that it was done: its request is judged by what was started since, and stays until then (protocol M7).
-    if (managed && outcome !== 'done') return
-    const { paths } = this.#deps
-    const path = managed ? paths.managedRequest(this.#scope, unit) : paths.request(this.#scope, unit)
-    const entry = this.#queue.entries.get(path)
-    if (entry !== undefined && entry.modifyIndex === request) return await this.#remove(entry)
-    // A list may not show it yet, but it is there: nobody else removes it while its hold lasts.
-    if (managed && request !== null) await this.#remove({ path, modifyIndex: request })
-  }
-
-  /** A managed request has nothing left to do. */
-  async end(entry: ManagedEntry, state: EndState, reason: string): Promise<void> {
-    await this.#remove(entry)
-    this.#deps.memory.end(entry.record.key, state, reason)
-  }
-
   /** Its asker has not come back. It may wait at another replica meanwhile, also one of which no list has told yet: nobody goes before
    *  it until its place is gone for certain. */
   #giveUp(waiter: Waiter): void {
-    const request = requestOf(waiter, this.#queue)
+    const request = requestOf(waiter, this.queue.known)
     this.#forget(waiter)
     if (request?.record?.via === this.#deps.replica.id)
-      this.run(`remove ${request.path} ${request.modifyIndex}`, () => this.#remove(request))
+      this.run(`remove ${request.path} ${request.modifyIndex}`, () => this.queue.remove(request))
   }
 
   #forget(waiter: Waiter): void {
@@ -169,12 +104,12 @@ export class Chores {
 
   /** The waiter was told, or has gone: its stored place is given up. */
   leave(waiter: Waiter): void {
-    const request = requestOf(waiter, this.#queue)
+    const request = requestOf(waiter, this.queue.known)
     this.#forget(waiter)
     if (request === null) return
-    dropEntry(this.#queue, request.path, Infinity)
+    this.queue.forget(request.path, Infinity)
     // By its index: one of an older request at this path may still be under way.
-    this.run(`remove ${request.path} ${request.modifyIndex}`, () => this.#remove(request), true)
+    this.run(`remove ${request.path} ${request.modifyIndex}`, () => this.queue.remove(request), true)
   }
 
   startOver(waiter: Waiter): void {
@@ -225,7 +160,7 @@ export class Chores {
   #forsaken(ordered: readonly Candidate[], now: number): Entry[] {
     const { replica } = this.#deps
     // Whose asker is here stands in the order under another name.
-    const theirs = ordered.flatMap(({ id }) => this.#queue.entries.get(id) ?? [])
+    const theirs = ordered.flatMap(({ id }) => this.queue.known.entries.get(id) ?? [])
     const orphans = theirs.filter(({ record }) => {
       if (record?.via == null || this.#room.get(waiterId(record)) !== null) return false
       return record.via === replica.id || !replica.isAlive(record.via)
@@ -240,54 +175,12 @@ export class Chores {
    *  process of the unit whose replica is gone. */
   #mayStore(waiter: Waiter): boolean {
     const { replica } = this.#deps
-    const there = this.#queue.entries.get(waiter.path)
+    const there = this.queue.known.entries.get(waiter.path)
     if (there === undefined || there.record === null) return true
     if (there.record === undefined) return false
     const { key, via } = there.record
     if (via === null) return false
     return key === waiter.ask.key ? via !== replica.id : !replica.isAlive(via)
-  }
-
-  async #list(): Promise<void> {
-    const { variables, paths, clock, signal } = this.#deps
-    const at = clock.now()
-    const list = await variables.list(paths.requestsOf(this.#scope), undefined, signal)
-    this.see(list.index, at, list.variables)
-  }
-
-  async #read(path: string): Promise<void> {
-    const { variable, index } = await this.#deps.variables.get(path, undefined, this.#deps.signal)
-    if (variable === null) dropEntry(this.#queue, path, index)
-    else this.put(entryOf(variable, this.#deps.clock.now()))
-  }
-
-  /** As it was just read or written, perhaps before a list shows it. */
-  put(entry: Entry): void {
-    putEntry(this.#queue, entry)
-    if (isManaged(entry)) this.#deps.memory.know(entry.record)
-    this.#wake()
-  }
-
-  /** It was removed by somebody else, and was gone at this index. */
-  forget(path: string, goneAt: number): void {
-    dropEntry(this.#queue, path, goneAt)
-    this.#wake()
-  }
-
-  async #remove(entry: Pick<Entry, 'path' | 'modifyIndex'>): Promise<void> {
-    this.#orphans.delete(entry.path)
-    const removed = await this.#deps.variables
-      .remove(entry.path, entry.modifyIndex, this.#deps.signal)
-      .catch((error: unknown) => {
-        // Whether it is gone, the next list tells.
-        if (!this.#queue.entries.has(entry.path)) dropEntry(this.#queue, entry.path, this.#queue.index)
-        throw error
-      })
-    if (removed.kind === 'conflict' && removed.current !== null) {
-      await this.#read(entry.path)
-      return this.#wake()
-    }
-    dropEntry(this.#queue, entry.path, removed.kind === 'removed' ? removed.index : this.#queue.index)
   }
 
   /** Puts the waiter's request. Its CreateIndex, and so its place, stays when it is there already. */
@@ -296,14 +189,14 @@ export class Chores {
     if (!this.#room.has(waiter)) return
     const { variables, replica, clock, signal } = this.#deps
     const { scope, unit, place, key, tasks, action, reason, priority, deadline } = waiter.ask
-    const there = this.#queue.entries.get(waiter.path)
+    const there = this.queue.known.entries.get(waiter.path)
     const [via, at] = [replica.id, clock.wall()]
     const record = { scope, unit, place, key, tasks, action, reason, priority, deadline, via, at }
     const put = await variables.put(waiter.path, requestItems(record), there?.modifyIndex ?? 0, signal)
-    if (put.kind === 'conflict') return await this.#read(waiter.path)
+    if (put.kind === 'conflict') return await this.queue.read(waiter.path)
     const entry = { path: waiter.path, createIndex: put.createIndex, modifyIndex: put.index, record, knownAt: clock.now() }
-    putEntry(this.#queue, entry)
-    if (!this.#room.has(waiter)) await this.#remove(entry)
+    this.queue.put(entry)
+    if (!this.#room.has(waiter)) await this.queue.remove(entry)
   }
 
   async #acquire(waiter: Waiter): Promise<void> {

@@ -73,7 +73,7 @@ export class Errands {
   /** Ends requests that have nothing left to do: their unit is stopping or gone, or was started after what was asked for. */
   dismiss(look: JobLook, group: GroupSpec | null, held: ReadonlySet<string>): void {
     // One that is held ends with its hold (protocol M5). One that came after the look is not judged by it.
-    const judged = [...this.#chores.queue.entries.values()]
+    const judged = [...this.#chores.queue.known.entries.values()]
       .filter(isManaged)
       .filter(({ record, knownAt }) => !held.has(record.unit) && knownAt <= look.at)
     if (judged.length === 0) return
@@ -86,7 +86,7 @@ export class Errands {
   }
 
   #end(entry: ManagedEntry, state: EndState, reason: string): void {
-    this.#chores.run(`end ${entry.path} ${entry.modifyIndex}`, () => this.#chores.end(entry, state, reason))
+    this.#chores.run(`end ${entry.path} ${entry.modifyIndex}`, () => this.#chores.queue.end(entry, state, reason))
   }
 
   /** Goes on with every managed hold that is ours to act for, committed at `index` or before. */
@@ -95,7 +95,7 @@ export class Errands {
     if (index < this.#index) return
     if (index !== this.#index) this.#movedAt = this.#deps.clock.now()
     this.#index = index
-    for (const path of this.#pauses.keys()) if (!this.#chores.queue.entries.has(path)) this.#pauses.delete(path)
+    for (const path of this.#pauses.keys()) if (!this.#chores.queue.known.entries.has(path)) this.#pauses.delete(path)
     const held = new Set(state.holds.map(({ id }) => id))
     for (const known of [this.#unsure, this.#did]) for (const id of known.keys()) if (!held.has(id)) known.delete(id)
     for (const hold of state.holds) {
@@ -152,7 +152,7 @@ export class Errands {
     const group = specOf(look, this.#scope as GroupScope)
     if (group === null) return false
     if (request === null || this.#isDone(request, look)) {
-      if (request !== null) await this.#chores.end(request, 'done', STARTED)
+      if (request !== null) await this.#chores.queue.end(request, 'done', STARTED)
       await this.#stop(hold, moved, request === null ? 'its request was withdrawn' : 'it was started meanwhile')
       return true
     }
@@ -243,7 +243,7 @@ export class Errands {
       list = await variables.list(path, undefined, signal)
     }
     const meta = list.variables.find((one) => one.path === path)
-    const known = this.#chores.queue.entries.get(path)
+    const known = this.#chores.queue.known.entries.get(path)
     if (meta === undefined) return null
     if (known?.modifyIndex === meta.modifyIndex && isManaged(known)) return known
     const { variable } = await variables.get(path, undefined, signal)

@@ -117,7 +117,7 @@ export class Observer {
     const verdict = await this.#judge(keyOfHold(hold), watched, hold.place, scope, view)
     if (verdict.kind === 'watch') return
     // First the request, then the slot (protocol M5); one that was not acted on stays for its asker.
-    if (verdict.kind !== 'unchanged') await this.#semaphore.chores.finish(hold)
+    if (verdict.kind !== 'unchanged') await this.#semaphore.chores.queue.finish(hold)
     const jobVersion = currentOf(view, unit, hold.place)?.jobVersion ?? view.job?.version ?? 0
     const judgement = { id: hold.id, leasePath: hold.lease.path, verdict: verdict.kind, reason: verdict.reason, jobVersion }
     const { changed } = await this.#semaphore.commit((state, policy, now) => settle(state, judgement, policy, now))

@@ -77,7 +77,7 @@ export class Registry {
     const observer: Observer = new Observer(this.#deps, semaphore)
     const done = Promise.all([semaphore.run(end.signal), observer.run(end.signal)])
     this.#running.set(path, { semaphore, observer, end, done, idleSince: null })
-    semaphore.chores.see(this.#seen.index, this.#seen.at, this.#seen.entries.values())
+    semaphore.chores.queue.see(this.#seen.index, this.#seen.at, this.#seen.entries.values())
     return semaphore
   }
 
@@ -113,7 +113,7 @@ export class Registry {
     const folders = byFolder(this.#entriesBelow(snapshot, paths.requests))
     for (const { semaphore } of this.#running.values()) {
       const folder = paths.requestsOf(semaphore.scope)
-      semaphore.chores.see(snapshot.index, snapshot.at, folders.get(folder) ?? [])
+      semaphore.chores.queue.see(snapshot.index, snapshot.at, folders.get(folder) ?? [])
       this.#beside('leases', () => endLostLeases(semaphore, snapshot, meter))
       this.#beside('take over', () => semaphore.errands.takeOverLost(snapshot))
     }

@@ -93,7 +93,7 @@ export class Requests {
     const asked = this.#asked(input, meant, held)
     if (isSatisfied(asked, meant.allocation, meant.group)) return { kind: 'satisfied' }
     const entry = await this.#store(asked, meant, held, signal)
-    semaphore.chores.put(entry)
+    semaphore.seeRequest(entry)
     return { kind: 'stored', request: waitingIn(semaphore.queueNow())(entry), warnings: warningsOf(entry.record, meant.group) }
   }
 
@@ -136,7 +136,7 @@ export class Requests {
     const removed = await variables.remove(path, variable.modifyIndex, signal)
     if (removed.kind === 'conflict' && removed.current !== null)
       throw new Problem('conflict', `request ${id} was changed at the same moment; look at it again`)
-    semaphore?.chores.forget(path, removed.kind === 'removed' ? removed.index : variable.modifyIndex)
+    semaphore?.seeRequestGone(path, removed.kind === 'removed' ? removed.index : variable.modifyIndex)
     if (seen.state !== 'waiting') return seen
     memory.end(id, 'cancelled', 'it was withdrawn')
     return { ...seen, state: 'cancelled', position: null, wait: null, detail: 'it was withdrawn' }
@@ -216,7 +216,7 @@ export class Requests {
     const known = new Set(
       registry
         .all()
-        .flatMap(({ chores }) => Array.from(chores.queue.entries.values(), (one) => `${one.path} ${one.modifyIndex}`)),
+        .flatMap(({ chores }) => Array.from(chores.queue.known.entries.values(), (one) => `${one.path} ${one.modifyIndex}`)),
     )
     for (const { path, modifyIndex } of list.variables) {
       if (!path.includes('/~m') || known.has(`${path} ${modifyIndex}`)) continue
@@ -224,7 +224,7 @@ export class Requests {
       const entry = variable === null ? null : entryOf(variable, clock.now())
       if (entry === null || !isManaged(entry)) continue
       const { scope, unit } = entry.record
-      if (paths.managedRequest(scope, unit) === path) registry.ensure(scope).chores.put(entry)
+      if (paths.managedRequest(scope, unit) === path) registry.ensure(scope).seeRequest(entry)
     }
   }
 }
@@ -237,7 +237,7 @@ function mayBeTooEarly(asked: Wanted, open: ManagedEntry, held: Hold | null): bo
 }
 
 function managedIn({ chores }: Semaphore): ManagedEntry[] {
-  return [...chores.queue.entries.values()].filter(isManaged)
+  return [...chores.queue.known.entries.values()].filter(isManaged)
 }
 
 /** All that are held or wait in one semaphore, by their ids; its queue is worked out once. */

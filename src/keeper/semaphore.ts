@@ -98,12 +98,12 @@ export class Semaphore {
   get isIdle(): boolean {
     const state = this.stored?.state
     const quiet = state !== undefined && ('unreadable' in state || (state.holds.length === 0 && state.failures.length === 0))
-    return quiet && this.room.size === 0 && this.chores.queue.entries.size === 0 && this.#changes.size === 0
+    return quiet && this.room.size === 0 && this.chores.queue.known.entries.size === 0 && this.#changes.size === 0
   }
 
   /** How many wait, here or elsewhere. */
   get waiting(): number {
-    return this.room.candidates(this.chores.queue, this.state?.holds ?? [], () => false).length
+    return this.room.candidates(this.chores.queue.known, this.state?.holds ?? [], () => false).length
   }
 
   wake(): void {
@@ -122,6 +122,18 @@ export class Semaphore {
   /** The stored content as somebody read it; older than what is known, it is ignored. */
   seeStored(index: number, items: Items | null, at: number): void {
     this.#stored.see(index, items, at)
+    this.wake()
+  }
+
+  /** A request as somebody read or wrote it. */
+  seeRequest(entry: ManagedEntry): void {
+    this.chores.queue.put(entry)
+    this.wake()
+  }
+
+  /** A request that somebody removed: it was gone at this index. */
+  seeRequestGone(path: string, goneAt: number): void {
+    this.chores.queue.forget(path, goneAt)
     this.wake()
   }
 
@@ -181,7 +193,7 @@ export class Semaphore {
   }
 
   #nextTick(): number {
-    const waiting = this.room.size > 0 || this.chores.queue.entries.size > 0
+    const waiting = this.room.size > 0 || this.chores.queue.known.entries.size > 0
     return (isGroupScope(this.scope) && waiting) || this.chores.isRestless ? TICK_MS : 30 * TICK_MS
   }
 
@@ -191,7 +203,7 @@ export class Semaphore {
     const stored = this.stored ?? (await this.#stored.read(signal))
     if ('unreadable' in stored.state) return this.#refuse(stored.state.unreadable)
     const begunAt = clock.now()
-    this.chores.consume(stored.state, stored.index)
+    this.chores.queue.consume(stored.state, stored.index)
     this.#dismiss()
     const { policy } = this.policy
     const now = clock.wall()
@@ -214,7 +226,7 @@ export class Semaphore {
     this.room.explain(ordered, plan, state.holds)
     this.errands.start(state, index)
     this.chores.start(ordered, plan, policy.maxParallel === 0 ? MAX_HOLDS : policy.maxParallel, (this.stored ?? stored).at)
-    this.#refreshLook(this.room.size > 0 || this.chores.queue.entries.size > 0)
+    this.#refreshLook(this.room.size > 0 || this.chores.queue.known.entries.size > 0)
     return clock.now() - writtenAt + writingAt - begunAt
   }
 
@@ -232,7 +244,7 @@ export class Semaphore {
   }
 
   #asked(candidateId: string) {
-    const { queue } = this.chores
+    const queue = this.chores.queue.known
     const { replica, newId } = this.#deps
     const waiter = this.room.get(candidateId)
     if (waiter === null) return askedOfUs(queue.entries.get(candidateId) as ManagedEntry, replica, newId())
@@ -260,7 +272,7 @@ export class Semaphore {
 
   #decide(state: State, policy: Policy, now: number) {
     const look = this.#admissionLook()
-    const candidates = this.room.candidates(this.chores.queue, state.holds, this.errands.mayGrantNow())
+    const candidates = this.room.candidates(this.chores.queue.known, state.holds, this.errands.mayGrantNow())
     const ordered = inOrder(candidates, state, look.group)
     return { ordered, plan: admit(state, ordered, look, policy, now) }
   }
