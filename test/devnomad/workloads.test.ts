@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { given, webJob, type World } from './given.ts'
+import { given, webJob, World, type AllocationView } from './given.ts'
 
 describe('a workload', () => {
   let world: World
@@ -30,13 +30,26 @@ describe('a workload', () => {
     world = await given()
     const alloc = await world.first()
     // Checks run every two seconds: go to right after one.
-    await world.clock.advance(200)
+    await world.clock.advance(1_200)
     const old = await world.check(alloc)
     await world.restart(alloc)
     expect(await world.check(alloc)).toEqual(old)
     await world.clock.advance(2_000)
     expect(await world.check(alloc)).toMatchObject({ Status: 'failure' })
     await world.clock.advance(4_000)
+    expect(await world.check(alloc)).toMatchObject({ Status: 'success' })
+  })
+
+  it('has checks that wait for half an interval before they run for the first time', async () => {
+    world = new World()
+    world.nomad.registerJob(webJob({ count: 1, config: { healthy_after: '0s' } }))
+    while (world.events.length === 0) await world.clock.advance(1)
+    await world.clock.advance(1)
+    const [alloc] = (await world.allocations()) as [AllocationView]
+    expect(await world.check(alloc)).toMatchObject({ Status: 'pending' })
+    await world.clock.advance(998)
+    expect(await world.check(alloc)).toMatchObject({ Status: 'pending' })
+    await world.clock.advance(1)
     expect(await world.check(alloc)).toMatchObject({ Status: 'success' })
   })
 

@@ -36,25 +36,29 @@ export class Checks {
   ) {
     watched(group).forEach((one, at) => {
       const id = createHash('sha256').update([alloc.id, one.service.Name, one.check.Name, at].join('\0')).digest('hex')
-      const run = (): void => {
-        const passes = seams.passes(one.task)
+      const told = (result: Pick<CheckResult, 'Status' | 'Output' | 'StatusCode'>): void => {
         const before = this.#results.get(id)?.Status
         this.#results.set(id, {
           Check: one.check.Name,
           Group: alloc.name,
           ID: id,
           Mode: one.check.OnUpdate === 'ignore' ? 'readiness' : 'healthiness',
-          Output: passes ? `nomad: ${one.check.Type} ok` : 'nomad: connection refused',
           Service: one.service.Name,
-          Status: passes ? 'success' : 'failure',
-          ...(one.check.Type === 'http' && passes ? { StatusCode: 200 } : {}),
+          ...result,
           ...(one.task === undefined ? {} : { Task: one.task }),
           Timestamp: Math.floor(seams.wall() / 1000),
         })
-        this.#cancels[at] = seams.timers.after(milliseconds(one.check.Interval), run)
-        if (before !== this.#results.get(id)?.Status) seams.changed()
+        if (before !== result.Status) seams.changed()
       }
-      run()
+      const run = (): void => {
+        this.#cancels[at] = seams.timers.after(milliseconds(one.check.Interval), run)
+        if (!seams.passes(one.task)) return told({ Status: 'failure', Output: 'nomad: connection refused' })
+        const code = one.check.Type === 'http' ? { StatusCode: 200 } : {}
+        told({ Status: 'success', Output: `nomad: ${one.check.Type} ok`, ...code })
+      }
+      told({ Status: 'pending', Output: 'nomad: waiting to run' })
+      // Half an interval: Nomad's compromise between too early and too slow.
+      this.#cancels[at] = seams.timers.after(milliseconds(one.check.Interval) / 2, run)
     })
   }
 
