@@ -49,6 +49,13 @@ export function webJob(
   }
 }
 
+/** The job `web` with one allocation of these tasks instead of its own; `more` is said of its group. */
+export function webJobOf(tasks: readonly object[], more: object = {}): JobSpec {
+  const job = webJob({ count: 1 })
+  const [group] = job.TaskGroups as [{ Tasks: readonly [object] }]
+  return { ...job, TaskGroups: [{ ...group, ...more, Tasks: tasks.map((task) => ({ ...group.Tasks[0], ...task })) }] }
+}
+
 /** A cluster of three nodes, on which the job has come up. */
 export async function given(job: JobSpec = webJob()): Promise<World> {
   const world = new World()

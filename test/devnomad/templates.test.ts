@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { given, webJob, type AllocationView, type World } from './given.ts'
+import { timeOf } from '../../src/nomad/allocations.ts'
+import { given, webJob, webJobOf, type AllocationView, type World } from './given.ts'
 import type { JobSpec } from '../../src/devnomad/devnomad.ts'
 
 const V = '{{ with nomadVar "nomad/jobs/web" }}{{ .v }}{{ end }}'
@@ -121,6 +122,31 @@ describe('an identity with a file', () => {
     const claims = JSON.parse(Buffer.from(read().split('.')[1] ?? '', 'base64url').toString()) as { exp: number; iat: number }
     expect(claims).toMatchObject({ aud: ['a', 'b'], sub: 'global:default:web:g:app:lk', nomad_allocation_id: alloc.ID })
     expect(claims.exp - claims.iat).toBe(60)
+  })
+
+  it('is never newer than the process that it was written for, though both are of one millisecond and much was written', async () => {
+    const Identities = [{ Name: 'lk', Audience: ['a'], File: true }]
+    world = await given(webJobOf([{ Identities }]))
+    const alloc = await world.first()
+    const files = world.nomad.files(alloc.ID)
+    const times = async (): Promise<[number, number]> => {
+      const startedAt = timeOf((await world.again(alloc)).TaskStates?.['app']?.StartedAt ?? '')
+      return [timeOf(files.stat('/app/secrets/nomad_lk.jwt').ModTime) as number, startedAt as number]
+    }
+    for (let i = 0; i < 2_000; i++) files.write('/alloc/data/x', String(i))
+    await world.restart(alloc)
+    await world.clock.advance(2_000)
+    const [writtenAt, startedAt] = await times()
+    expect(writtenAt).toBeLessThanOrEqual(startedAt)
+    const over = world.nomad.observe(({ event }) => {
+      if (event === 'running') files.touch('/app/secrets/nomad_lk.jwt')
+    })
+    await world.restart(alloc)
+    await world.clock.advance(2_000)
+    over()
+    const [touchedAt, startedAgainAt] = await times()
+    expect(Math.trunc(touchedAt)).toBe(Math.trunc(startedAgainAt))
+    expect(touchedAt).toBeGreaterThan(startedAgainAt)
   })
 
   it.each([

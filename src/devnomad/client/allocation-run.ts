@@ -13,6 +13,7 @@ import { Checks } from './checks.ts'
 import type { DevConfig } from './dev-config.ts'
 import { AllocationFiles } from './files.ts'
 import { HealthWatch } from './health-watch.ts'
+import { moments } from './moments.ts'
 import { TaskFiles } from './task-files.ts'
 import { Task, TaskNotRunning, type Role, type TrueEvent } from './task.ts'
 import type { Task as TaskSpec } from '../cluster/shapes.ts'
@@ -67,13 +68,15 @@ export class AllocationRun {
     this.#seams = seams
     this.#group = groupOf(alloc.Job, alloc.TaskGroup)
     const batch = alloc.Job.Type === 'batch' || alloc.Job.Type === 'sysbatch'
-    this.files = new AllocationFiles(alloc.ID, seams.wall)
+    const moment = moments(seams.wall)
+    this.files = new AllocationFiles(alloc.ID, moment)
     this.#tasks = this.#group.Tasks.map((spec) => {
       const files = this.#filesOf(spec)
       const task: Task = new Task(spec, roleOf(spec), batch, {
         timers: seams.timers,
         now: seams.now,
         wall: seams.wall,
+        moment,
         config: () => seams.config(alloc, spec),
         tell: (event) => seams.observe({ at: seams.now(), alloc: alloc.ID, name: alloc.Name, task: spec.Name, event }),
         changed: () => this.#progress(),

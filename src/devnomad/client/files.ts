@@ -4,7 +4,7 @@ export interface FileInfo {
   readonly IsDir: boolean
   readonly Size: number
   readonly FileMode: string
-  /** With nanoseconds. */
+  /** With parts of a second. */
   readonly ModTime: string
 }
 
@@ -21,13 +21,13 @@ const DIRECTORY_SIZE = 4096
 /** The directory of one allocation: what is in it, and when it was written. */
 export class AllocationFiles {
   readonly #id: string
-  readonly #wall: () => number
+  readonly #moment: () => string
   readonly #entries = new Map<string, Entry>()
-  #writes = 0
 
-  constructor(id: string, wall: () => number) {
+  /** `moment`: no two writes have the same. */
+  constructor(id: string, moment: () => string) {
     this.#id = id
-    this.#wall = wall
+    this.#moment = moment
     for (const path of ['/', '/alloc', '/alloc/data', '/alloc/logs', '/alloc/tmp']) this.directory(path)
   }
 
@@ -87,13 +87,7 @@ export class AllocationFiles {
   }
 
   #put(path: string, entry: Omit<Entry, 'modTime'>): void {
-    this.#entries.set(path, { ...entry, modTime: this.#now() })
-  }
-
-  // No two writes at the same nanosecond.
-  #now(): string {
-    const nanoseconds = String(this.#writes++ % 1_000_000).padStart(6, '0')
-    return new Date(this.#wall()).toISOString().replace('Z', `${nanoseconds}Z`)
+    this.#entries.set(path, { ...entry, modTime: this.#moment() })
   }
 
   #inside(path: string): string {

@@ -6,9 +6,11 @@ const EVENTS_KEPT = 10
 export class TaskRecord {
   readonly state: TaskState
   readonly #wall: () => number
+  readonly #moment: () => string
 
-  constructor(wall: () => number) {
+  constructor(wall: () => number, moment: () => string) {
     this.#wall = wall
+    this.#moment = moment
     this.state = {
       State: 'pending',
       Failed: false,
@@ -44,7 +46,7 @@ export class TaskRecord {
   started(): void {
     this.event('Started', 'Task started by client')
     this.state.State = 'running'
-    this.state.StartedAt = timestamp(this.#wall())
+    this.state.StartedAt = this.#moment()
   }
 
   ended(exitCode: number, signal: number): void {

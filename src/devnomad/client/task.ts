@@ -14,6 +14,8 @@ export interface TaskSeams {
   readonly timers: Timers
   readonly now: () => number
   readonly wall: () => number
+  /** As `wall`, but never twice the same (see moments.ts). */
+  readonly moment: () => string
   /** The config as it would be read now. */
   readonly config: () => DevConfig
   readonly tell: (event: TrueEvent) => void
@@ -52,7 +54,7 @@ export class Task {
     this.name = spec.Name
     this.role = role
     this.#seams = seams
-    this.#record = new TaskRecord(seams.wall)
+    this.#record = new TaskRecord(seams.wall, seams.moment)
     this.#tracker = new RestartTracker(spec.RestartPolicy)
     this.#mayFinish = role !== 'sidecar' && (batch || role !== 'main')
     this.#behaviour = this.#read()
