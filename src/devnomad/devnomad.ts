@@ -118,6 +118,11 @@ export class DevNomad {
     this.#cluster.agentOf(alloc.NodeID).run(allocId)?.crash(task, exitCode)
   }
 
+  /** Vault did not renew the token of a task: Nomad gets a new one, and does what the task's `vault` block says. */
+  renewVaultToken(allocId: string, task: string): void {
+    this.#cluster.agentOf(this.#alloc(allocId).NodeID).run(allocId)?.renewVaultToken(task)
+  }
+
   /** A fresh workload identity of a task, as Nomad would write it to the task's files: `default`, or the name of an
    *  `identity` block. */
   identity(allocId: string, task: string, name = 'default'): string {

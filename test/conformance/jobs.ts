@@ -20,10 +20,14 @@ function longRunning(name: string): { Name: string; Driver: string; Config: Reco
   return shell(name, 'trap "exit 0" TERM INT; trap : HUP USR2; while :; do sleep 0.2; done')
 }
 
-function shell(name: string, script: string): { Name: string; Driver: string; Config: Record<string, unknown> } {
+function shell(
+  name: string,
+  script: string,
+  dev: Record<string, unknown> = {},
+): { Name: string; Driver: string; Config: Record<string, unknown> } {
   return real
     ? { Name: name, Driver: 'raw_exec', Config: { command: '/bin/sh', args: ['-c', script] } }
-    : { Name: name, Driver: 'dev', Config: { healthy_after: '0s' } }
+    : { Name: name, Driver: 'dev', Config: { healthy_after: '0s', ...dev } }
 }
 
 export const web: JobSpec = { ID: 'web', TaskGroups: [{ ...group, Name: 'g', Count: 3, Tasks: [longRunning('app')] }] }
@@ -111,6 +115,46 @@ export const filed: JobSpec = {
           ],
         },
       ],
+    },
+  ],
+}
+
+/** Its prestart sidecar waits for a variable, and all others for that sidecar. */
+export const staged: JobSpec = {
+  ID: 'staged',
+  TaskGroups: [
+    {
+      ...group,
+      Name: 'g',
+      Count: 1,
+      Tasks: [
+        longRunning('app'),
+        { ...longRunning('after'), Lifecycle: { Hook: 'poststart', Sidecar: true } },
+        {
+          ...longRunning('before'),
+          Lifecycle: { Hook: 'prestart', Sidecar: true },
+          Templates: [template('local/conf.txt', '{{ with nomadVar "nomad/jobs/staged" }}{{ .v }}{{ end }}')],
+        },
+      ],
+    },
+  ],
+}
+
+/** Has no services, and a shutdown_delay all the same. */
+export const delayed: JobSpec = {
+  ID: 'delayed',
+  TaskGroups: [{ ...group, Name: 'g', Count: 1, ShutdownDelay: 4 * SECOND, Tasks: [longRunning('app')] }],
+}
+
+/** Ends by any signal, and is told to by its own. */
+export const signalled: JobSpec = {
+  ID: 'signalled',
+  TaskGroups: [
+    {
+      ...group,
+      Name: 'g',
+      Count: 1,
+      Tasks: [{ ...shell('app', 'exec sleep 1000', { on_signal: 'exit' }), KillSignal: 'SIGUSR1', KillTimeout: 7 * SECOND }],
     },
   ],
 }

@@ -22,7 +22,7 @@ export interface AllocationView {
       readonly Restarts: number
       readonly StartedAt: string
       readonly Failed: boolean
-      readonly Events: readonly { readonly Type: string }[]
+      readonly Events: readonly { readonly Type: string; readonly DisplayMessage: string }[]
     }
   > | null
 }

@@ -4,6 +4,7 @@ import { given, webJob, webJobOf, type AllocationView, type World } from './give
 import type { JobSpec } from '../../src/devnomad/devnomad.ts'
 
 const V = '{{ with nomadVar "nomad/jobs/web" }}{{ .v }}{{ end }}'
+const V2 = '{{ with nomadVar "nomad/jobs/web/b" }}{{ .v }}{{ end }}'
 
 function jobWith(...templates: object[]): JobSpec {
   const job = webJob({ count: 1 })
@@ -19,10 +20,12 @@ describe('a template', () => {
   const start = async (job: JobSpec): Promise<AllocationView> => {
     world = await given(job)
     await set('1')
+    await world.ask('PUT', '/v1/var/nomad/jobs/web/b', { Items: { v: '1' } })
     await world.clock.advance(20_000)
     return world.first()
   }
-  const read = (alloc: AllocationView): string | undefined => world.nomad.files(alloc.ID).read('/app/local/conf')
+  const read = (alloc: AllocationView, name = 'conf'): string | undefined =>
+    world.nomad.files(alloc.ID).read(`/app/local/${name}`)
 
   it('with noop changes the file and nothing else', async () => {
     const alloc = await start(jobWith({ DestPath: 'local/conf', EmbeddedTmpl: V, ChangeMode: 'noop' }))
@@ -68,6 +71,68 @@ describe('a template', () => {
     await set('2')
     await world.clock.advance(10_000)
     expect(await world.check(alloc)).toMatchObject({ Status: 'failure' })
+  })
+
+  describe('that runs a script', () => {
+    const script = (more: object = {}): object => ({
+      DestPath: 'local/conf',
+      EmbeddedTmpl: V,
+      ChangeMode: 'script',
+      Splay: 0,
+      ChangeScript: { Command: '/bin/x', Args: ['a', 'b'], ...more },
+    })
+    const says = async (alloc: AllocationView): Promise<string | undefined> =>
+      (await world.again(alloc)).TaskStates?.['app']?.Events.at(-1)?.DisplayMessage
+
+    it('says when the script has ended, and then does what has been rendered meanwhile', async () => {
+      const alloc = await start(jobWith(script({ Timeout: 60e9 }), { DestPath: 'local/b', EmbeddedTmpl: V2, Splay: 0 }))
+      world.nomad.setTask(alloc.ID, { script_takes: '8s' }, { now: true })
+      const since = world.clock.now()
+      await set('2')
+      await world.clock.advance(6_000)
+      await world.ask('PUT', '/v1/var/nomad/jobs/web/b', { Items: { v: '2' } })
+      await world.clock.advance(5_500)
+      expect(read(alloc, 'b')).toBe('2')
+      await world.clock.advance(5_000)
+      const seen = world.events.filter(({ at }) => at >= since).map(({ at, event }) => [at - since, event])
+      expect(seen.slice(0, 2)).toEqual([
+        [5_000, 'script'],
+        [13_000, 'stopping'],
+      ])
+    })
+
+    it('tells how the script has ended: well, badly, or killed for its timeout', async () => {
+      const alloc = await start(jobWith(script()))
+      await set('2')
+      await world.clock.advance(7_000)
+      expect(await says(alloc)).toBe('Template successfully ran script /bin/x with arguments: [a b]. Exit code: 0')
+      world.nomad.setTask(alloc.ID, { script_exit_code: 3 }, { now: true })
+      await set('3')
+      await world.clock.advance(7_000)
+      expect(await says(alloc)).toBe('Template ran script /bin/x with arguments [a b] on change but it exited with code: 3')
+      world.nomad.setTask(alloc.ID, { script_takes: '1h' }, { now: true })
+      await set('4')
+      await world.clock.advance(12_000)
+      expect(await says(alloc)).toBe('Template ran script /bin/x with arguments [a b] on change but it exited with code: -1')
+      expect((await world.again(alloc)).ClientStatus).toBe('running')
+    })
+
+    it('fails its task with the script when it says fail_on_error', async () => {
+      const alloc = await start(jobWith(script({ FailOnError: true })))
+      world.nomad.setTask(alloc.ID, { script_exit_code: 1 }, { now: true })
+      await set('2')
+      await world.clock.advance(7_000)
+      expect(await world.again(alloc)).toMatchObject({ ClientStatus: 'failed', TaskStates: { app: { Failed: true } } })
+    })
+
+    it('does not run it when another one restarts the task', async () => {
+      const alloc = await start(jobWith(script(), { DestPath: 'local/b', EmbeddedTmpl: V, Splay: 0 }))
+      const since = world.clock.now()
+      await set('2')
+      await world.clock.advance(10_000)
+      expect(world.eventsOf(alloc, since)).not.toContain('script')
+      expect((await world.again(alloc)).TaskStates?.['app']).toMatchObject({ Restarts: 1 })
+    })
   })
 
   it('that changes while its node is away is rendered when the node speaks again', async () => {
@@ -163,5 +228,39 @@ describe('an identity with a file', () => {
     world.nomad.crash(alloc.ID)
     await world.clock.advance(ChangeMode === 'noop' ? 30_000 : 5_000)
     expect((await world.again(alloc)).TaskStates?.['app']).toMatchObject({ State })
+  })
+
+  it('that signals does so at once, without a splay', async () => {
+    const Identities = [{ Name: 'lk', Audience: ['a'], TTL: 60e9, ChangeMode: 'signal', ChangeSignal: 'SIGHUP', File: true }]
+    world = await given(webJobOf([{ Identities, Config: { on_signal: 'exit' } }]))
+    const alloc = await world.first()
+    const startedAt = world.events.find(({ event }) => event === 'running')?.at ?? 0
+    await world.clock.advance(15_000)
+    const dead = world.events.find(({ event }) => event === 'dead')
+    expect((dead?.at ?? 0) - startedAt).toBe(30_000)
+    const said = (await world.again(alloc)).TaskStates?.['app']?.Events.map(({ DisplayMessage }) => DisplayMessage)
+    expect(said).toEqual(expect.arrayContaining(['Identity[lk]: new Identity token acquired', 'Exit Code: 129, Signal: 1']))
+  })
+})
+
+describe('a Vault token', () => {
+  let world: World
+  afterEach(() => world.close())
+
+  it('stays through a restart, and does what its change_mode says when Vault did not renew it', async () => {
+    world = await given(webJobOf([{ Vault: {} }]))
+    const alloc = await world.first()
+    const read = (): string | undefined => world.nomad.files(alloc.ID).read('/app/secrets/vault_token')
+    const first = read()
+    expect(first).toMatch(/^hvs\./)
+    await world.restart(alloc)
+    await world.clock.advance(5_000)
+    expect(read()).toBe(first)
+    const since = world.clock.now()
+    world.nomad.renewVaultToken(alloc.ID, 'app')
+    await world.clock.advance(2_000)
+    expect(read()).not.toBe(first)
+    expect(world.eventsOf(alloc, since).slice(0, 2)).toEqual(['stopping', 'dead'])
+    expect((await world.again(alloc)).TaskStates?.['app']).toMatchObject({ State: 'running', Restarts: 2 })
   })
 })

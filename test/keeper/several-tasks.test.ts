@@ -13,7 +13,8 @@ it('a unit of which one task runs again while another one is still stopping is n
     TaskGroups: { Tasks: { Config: object }[] }[]
   }
   const tasks = job.TaskGroups[0]?.Tasks ?? []
-  tasks.push({ ...tasks[0], Name: 'slow', Config: { start_after: '0s', healthy_after: '1s', stop_after: '20s' } } as never)
+  const Config = { start_after: '0s', healthy_after: '1s', stop_after: '20s' }
+  tasks.push({ ...tasks[0], Name: 'slow', KillTimeout: 30e9, Config } as never)
   world.nomad.registerJob(job as unknown as JobSpec)
   await world.until(async () => (await world.allocations()).length === 2)
   await world.until(async () => !(await world.cluster.deploying('default', 'web')), 200_000)

@@ -115,6 +115,7 @@ export function jobOf(scenery: Scenery, { maxParallel, maxUnavailable, version, 
           Name: name,
           Driver: 'dev',
           Meta: { version: String(version) },
+          KillTimeout: 30 * SECOND,
           Config: {
             start_after: ms(startAfterMs),
             healthy_after: ms(healthyAfterMs),

@@ -1,7 +1,6 @@
 import {
   groupOf,
   milliseconds,
-  timestamp,
   type Allocation,
   type ClientStatus,
   type Group,
@@ -9,13 +8,14 @@ import {
   type TaskState,
 } from '../cluster/shapes.ts'
 import type { Timers } from '../timers.ts'
-import { Checks } from './checks.ts'
+import { AllocationHealth } from './allocation-health.ts'
+import { Coordinator, isSidecar, stageOf } from './coordinator.ts'
 import type { DevConfig } from './dev-config.ts'
 import { AllocationFiles } from './files.ts'
-import { HealthWatch } from './health-watch.ts'
 import { moments } from './moments.ts'
+import { signalOf } from './signals.ts'
 import { TaskFiles } from './task-files.ts'
-import { Task, TaskNotRunning, type Role, type TrueEvent } from './task.ts'
+import { Task, TaskNotRunning, type TrueEvent } from './task.ts'
 import type { Task as TaskSpec } from '../cluster/shapes.ts'
 
 /** What truly happens to a workload, told at once; the servers hear of it later. */
@@ -55,12 +55,14 @@ export class AllocationRun {
   readonly #seams: RunSeams
   readonly #group: Group
   readonly #tasks: Task[]
+  readonly #taskFiles = new Map<string, TaskFiles>()
+  readonly #coordinator: Coordinator
+  readonly #health: AllocationHealth
   readonly files: AllocationFiles
-  #checks: Checks | undefined
-  #watch: HealthWatch | undefined
-  #health: ClientReport['health'] = null
-  #watchedFor: string | undefined
+  #delay: Promise<void> = Promise.resolve()
   #stopping = false
+  #killing = false
+  #detached = false
   #closed = false
 
   constructor(alloc: Allocation, seams: RunSeams) {
@@ -72,7 +74,8 @@ export class AllocationRun {
     this.files = new AllocationFiles(alloc.ID, moment)
     this.#tasks = this.#group.Tasks.map((spec) => {
       const files = this.#filesOf(spec)
-      const task: Task = new Task(spec, roleOf(spec), batch, {
+      this.#taskFiles.set(spec.Name, files)
+      return new Task(spec, stageOf(spec), batch, {
         timers: seams.timers,
         now: seams.now,
         wall: seams.wall,
@@ -80,11 +83,15 @@ export class AllocationRun {
         config: () => seams.config(alloc, spec),
         tell: (event) => seams.observe({ at: seams.now(), alloc: alloc.ID, name: alloc.Name, task: spec.Name, event }),
         changed: () => this.#progress(),
+        waits: () => this.#wake(),
         prepare: (begin) => files.prepare(begin),
         over: () => files.close(),
       })
-      return task
     })
+    this.#coordinator = new Coordinator(this.#tasks)
+    const { timers, wall } = seams
+    const decided = (): void => seams.changed(this)
+    this.#health = new AllocationHealth(alloc, this.#group, { timers, wall, tasks: this.#tasks, decided })
   }
 
   #filesOf(spec: TaskSpec): TaskFiles {
@@ -99,62 +106,49 @@ export class AllocationRun {
       variable: (path) => variable(alloc, spec.Name, path),
       issue: (identity) => issue(alloc, spec.Name, identity),
       watch: watchVariables,
-      act: (change) => this.#named(spec.Name).filesChanged(change),
-      event: (type, text) => this.#named(spec.Name).note(type, text),
+      task: () => this.#named(spec.Name),
     })
   }
 
   start(): void {
-    this.#checks = new Checks({ id: this.alloc.ID, name: this.alloc.Name }, this.#group, {
-      timers: this.#seams.timers,
-      wall: this.#seams.wall,
-      passes: (task) => this.#passes(task),
-      changed: () => this.#judge(),
-    })
-    this.watchHealth()
+    this.#health.start()
     this.#progress()
   }
 
-  /** Decides whether it is healthy: at the start, and anew when a deployment has updated it in place. */
+  /** A deployment may have updated it in place. */
   watchHealth(): void {
-    const { Type } = this.alloc.Job
-    if ((Type !== 'service' && Type !== 'system') || this.#stopping || this.#watchedFor === this.alloc.DeploymentID) return
-    this.#watchedFor = this.alloc.DeploymentID
-    const rule = this.alloc.DeploymentID === '' ? this.#group.Migrate : this.#group.Update
-    if (rule === null) return
-    this.#watch?.close()
-    this.#health = null
-    const bounds = { minHealthyMs: milliseconds(rule.MinHealthyTime), deadlineMs: milliseconds(rule.HealthyDeadline) }
-    this.#watch = new HealthWatch(this.#seams.timers, bounds, (healthy) => {
-      this.#watch = undefined
-      this.#health = { healthy, at: timestamp(this.#seams.wall()) }
-      this.#seams.changed(this)
-    })
-    this.#judge()
+    if (!this.#stopping) this.#health.watch()
   }
 
   get report(): ClientReport {
     const [status, description] = statusOf(this.#tasks.map((task) => task.state))
     const tasks = Object.fromEntries(this.#tasks.map((task) => [task.name, task.state]))
-    return structuredClone({ status, description, tasks, health: this.#health })
+    return structuredClone({ status, description, tasks, health: this.#health.verdict })
   }
 
-  get checks(): Checks['results'] {
-    return this.#checks?.results ?? null
+  get checks(): AllocationHealth['checks'] {
+    return this.#health.checks
   }
 
-  /** Restarts one task, all running ones, or all (facts §4); resolves when the old processes have ended. */
+  /** Restarts one task, all running ones, or all (facts §4); resolves when the old processes have ended. Only who restarts
+   *  one task does not wait for the group's shutdown_delay. */
   async restart(taskName: string, all: boolean): Promise<void> {
-    if (taskName !== '') {
-      await this.#named(taskName).restart('User requested task to restart')
-      return
-    }
+    if (taskName !== '') return this.#named(taskName).restart('User requested task to restart')
     if (this.#stopping || this.over) throw new Error('restart of an alloc that should not run')
-    if (all) for (const task of this.#tasks.filter((one) => one.dead)) task.runAgain()
-    const running = this.#tasks.filter((task) => task.restartable)
-    if (running.length === 0 && !all) throw new TaskNotRunning()
+    if (!all && !this.#tasks.some((task) => task.restartable)) throw new TaskNotRunning()
+    if (all) this.#coordinator.restart()
+    await this.#shutdownDelay()
     const reason = all ? 'User requested all tasks to restart' : 'User requested running tasks to restart'
-    await Promise.all(running.map((task) => task.restart(reason)))
+    const ending = this.#tasks.filter((task) => task.restartable).map((task) => task.restart(reason))
+    if (all) for (const task of this.#tasks) if (task.dead && task.stage !== 'poststop') task.runAgain()
+    await Promise.all(ending)
+  }
+
+  // Of every group, with or without services; one after another (Nomad's client/allocrunner/group_service_hook.go).
+  #shutdownDelay(): Promise<void> {
+    const delayMs = milliseconds(this.#group.ShutdownDelay ?? 0)
+    if (delayMs > 0) this.#delay = this.#delay.then(() => this.#seams.timers.wait(delayMs))
+    return this.#delay
   }
 
   /** Throws when the task, or without a name any of them, is not running. */
@@ -162,7 +156,7 @@ export class AllocationRun {
     if (taskName !== '') return this.#named(taskName).signal(signal)
     const dead: string[] = []
     for (const task of this.#tasks) {
-      if (task.running) task.signal(signal)
+      if (task.alive) task.signal(signal)
       else dead.push(`\t* Failed to signal task: ${task.name}, err: Task not running\n`)
     }
     const head = dead.length === 1 ? '1 error occurred' : `${dead.length} errors occurred`
@@ -170,23 +164,43 @@ export class AllocationRun {
   }
 
   crash(taskName: string | undefined, exitCode: number): void {
-    const task = taskName === undefined ? this.#tasks.find((one) => one.role === 'main') : this.#named(taskName)
-    task?.crash(exitCode, 9)
+    const task = taskName === undefined ? this.#tasks.find((one) => one.stage === 'main') : this.#named(taskName)
+    task?.crash(exitCode, signalOf(exitCode))
   }
 
   /** Running processes take their config as it is now. */
   reread(): void {
     for (const task of this.#tasks) task.reread()
-    this.#judge()
+    this.#health.judge()
   }
 
   stop(): void {
     if (this.#stopping) return
     this.#stopping = true
-    this.#watch?.close()
-    this.#watch = undefined
-    for (const task of this.#tasks) if (task.role !== 'poststop') void task.kill()
+    this.#health.unwatch()
+    void this.#killTasks()
     this.#progress()
+  }
+
+  /** The agent's process ends. Tasks run on, but nothing looks after them. */
+  detach(): void {
+    if (this.#closed) return
+    this.#detached = true
+    this.#health.close()
+    for (const files of this.#taskFiles.values()) files.detach()
+  }
+
+  /** It is there again: checks and the decision on health begin anew. */
+  restore(): void {
+    if (this.#closed) return
+    this.#detached = false
+    if (!this.#stopping) this.#health.start()
+    for (const files of this.#taskFiles.values()) files.restore()
+    this.#progress()
+  }
+
+  renewVaultToken(taskName: string): void {
+    this.#taskFiles.get(this.#named(taskName).name)?.renewVaultToken()
   }
 
   /** The machine is gone. */
@@ -209,68 +223,45 @@ export class AllocationRun {
   // What a change of one task means for the others.
   #progress(): void {
     if (this.#closed) return
-    const mains = this.#of('main')
-    if (this.#tasks.some((task) => task.state.Failed)) this.#stopping = true
-    if (mains.every((task) => task.dead) || this.#stopping) this.#wind()
-    else this.#wake()
-    this.#judge()
+    const live = this.#tasks.filter((task) => task.stage !== 'poststop' && !task.dead)
+    const failed = this.#tasks.some((task) => task.dead && task.state.Failed)
+    if (failed) this.#stopping = true
+    if (live.length > 0 && (failed || live.every((task) => isSidecar(task.stage)))) void this.#killTasks()
+    this.#wake()
+    this.#health.judge()
     this.#seams.changed(this)
     if (this.over) this.#close()
   }
 
   #wake(): void {
-    const start = (role: Role): void => {
-      for (const task of this.#of(role)) if (task.waiting) task.start()
-    }
-    start('prestart')
-    start('sidecar')
-    if (this.#of('prestart').every((task) => task.dead)) start('main')
-    if (this.#of('main').every((task) => task.running)) start('poststart')
-  }
-
-  #wind(): void {
-    for (const task of this.#tasks) if (task.role !== 'poststop') void task.kill()
-    const last = this.#of('poststop')
-    if (this.#tasks.every((task) => task.role === 'poststop' || task.dead)) {
-      for (const task of last) if (task.waiting) task.start()
+    if (this.#closed || this.#detached) return
+    this.#coordinator.look()
+    // Each start and each end wakes others in turn.
+    for (const task of this.#tasks) {
+      if (!task.waiting) continue
+      if (this.#killing && task.stage !== 'poststop') void task.kill()
+      else if (this.#coordinator.allows(task.stage)) task.start()
     }
   }
 
-  #judge(): void {
-    if (this.#watch === undefined) return
-    const mains = this.#of('main')
-    if (this.#tasks.some((task) => task.state.Failed)) this.#watch.saw('failed')
-    else if (mains.every((task) => task.running) && this.#checksPass()) this.#watch.saw('up')
-    else this.#watch.saw('down')
-  }
-
-  #checksPass(): boolean {
-    const rule = this.alloc.DeploymentID === '' ? this.#group.Migrate : this.#group.Update
-    return rule?.HealthCheck === 'task_states' || (this.#checks?.passing ?? true)
-  }
-
-  #passes(taskName: string | undefined): boolean {
-    const asked = taskName === undefined ? this.#of('main') : this.#tasks.filter((task) => task.name === taskName)
-    return asked.every((task) => task.healthy)
-  }
-
-  #of(role: Role): Task[] {
-    return this.#tasks.filter((task) => task.role === role)
+  // Sidecars last, poststop tasks not at all.
+  async #killTasks(): Promise<void> {
+    if (this.#killing) return
+    this.#killing = true
+    await this.#shutdownDelay()
+    this.#health.close()
+    const kill = (sidecars: boolean): Promise<unknown> =>
+      Promise.all(
+        this.#tasks.filter(({ stage }) => stage !== 'poststop' && isSidecar(stage) === sidecars).map((task) => task.kill()),
+      )
+    await kill(false)
+    await kill(true)
   }
 
   #close(): void {
     this.#closed = true
-    this.#checks?.close()
-    this.#watch?.close()
-    this.#watch = undefined
+    this.#health.close()
   }
-}
-
-function roleOf(spec: TaskSpec): Role {
-  if (spec.Lifecycle === null) return 'main'
-  if (spec.Lifecycle.Sidecar) return 'sidecar'
-  const hook = spec.Lifecycle.Hook
-  return hook === 'prestart' || hook === 'poststart' || hook === 'poststop' ? hook : 'main'
 }
 
 // As Nomad's client sums it up.

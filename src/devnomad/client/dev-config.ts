@@ -17,6 +17,9 @@ export interface DevConfig {
   readonly exit_code?: number
   /** What a signal does: nothing, end the process, or make it read its config anew. */
   readonly on_signal?: 'ignore' | 'exit' | 'reload'
+  /** How long a change_script runs in it, and how that ends. */
+  readonly script_takes?: string
+  readonly script_exit_code?: number
 }
 
 export interface Behaviour {
@@ -27,6 +30,8 @@ export interface Behaviour {
   readonly exitAfterMs: number | null
   readonly exitCode: number
   readonly onSignal: 'ignore' | 'exit' | 'reload'
+  readonly scriptTakesMs: number
+  readonly scriptExitCode: number
 }
 
 /** `endsByItself`: the default for lifecycle tasks that are not sidecars. */
@@ -40,6 +45,8 @@ export function behaviour(config: DevConfig, endsByItself: boolean): Behaviour {
     exitAfterMs: exitAfter === null ? null : duration(exitAfter),
     exitCode: config.exit_code ?? 0,
     onSignal: config.on_signal ?? 'ignore',
+    scriptTakesMs: duration(config.script_takes ?? '0s'),
+    scriptExitCode: config.script_exit_code ?? 0,
   }
 }
 

@@ -52,6 +52,10 @@ export class AllocationFiles {
     this.write(path, this.read(path) ?? '', this.#entries.get(cleaned(path) ?? '')?.mode)
   }
 
+  remove(path: string): void {
+    this.#entries.delete(cleaned(path) ?? '')
+  }
+
   read(path: string): string | undefined {
     const entry = this.#entries.get(cleaned(path) ?? '')
     return entry === undefined || entry.directory ? undefined : entry.content

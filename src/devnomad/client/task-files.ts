@@ -1,185 +1,129 @@
-import { milliseconds, type Identity, type Template, type Task as TaskSpec } from '../cluster/shapes.ts'
-import type { Timers } from '../timers.ts'
-import type { AllocationFiles } from './files.ts'
-import { render, type ReadVariable } from './template.ts'
+import { milliseconds, type Identity, type Task as TaskSpec } from '../cluster/shapes.ts'
+import { TemplateManager, type TemplateSeams } from './template-manager.ts'
 
-/** What a changed file does to its task. */
-export interface Change {
-  readonly mode: 'restart' | 'signal' | 'script'
-  readonly from: 'template' | 'identity'
-  readonly signal: string
-  readonly command: string
-  readonly args: readonly string[]
-}
-
-export interface TaskFilesSeams {
-  readonly timers: Timers
-  readonly random: () => number
-  readonly files: AllocationFiles
-  readonly namespace: string
-  readonly env: Readonly<Record<string, string>>
-  readonly variable: ReadVariable
+export interface TaskFilesSeams extends Omit<TemplateSeams, 'rendered'> {
   readonly issue: (identity: Identity) => string
-  /** Calls whenever a variable may have changed. Returns what ends it. */
-  readonly watch: (listener: () => void) => () => void
-  readonly act: (change: Change) => void
-  readonly event: (type: string, text: string) => void
 }
 
-/** Nomad's `template.wait`: a change is written when nothing has changed for this long … (measured: 5.05 s) */
-const QUIET_MS = 5_000
-/** … or this long after the first. */
-const MOST_MS = 240_000
-const MISSING_EVENT_MS = 3_000
-
-/** The files that Nomad writes for one task: its directories, identities and rendered templates (facts §7, §8, §9). */
+/** The files that Nomad writes for one task: its directories, identities, Vault token and rendered templates (facts §7, §8,
+ *  §9). */
 export class TaskFiles {
   readonly #seams: TaskFilesSeams
-  readonly #name: string
-  readonly #identities: readonly Identity[]
-  readonly #templates: readonly Template[]
+  readonly #spec: TaskSpec
+  readonly #secrets: string
   readonly #renewals = new Set<() => void>()
+  #templates: TemplateManager | undefined
   #begin: (() => void) | undefined
-  #prepared = false
-  #unwatch: (() => void) | undefined
-  #waiting: { cancel: () => void; waitedMs: number; forText: string } | undefined
-  #cancels: (() => void)[] = []
+  #vaultTokens = 0
 
   constructor(spec: TaskSpec, seams: TaskFilesSeams) {
     this.#seams = seams
-    this.#name = spec.Name
-    this.#identities = [spec.Identity, ...(spec.Identities ?? [])]
-    this.#templates = spec.Templates ?? []
+    this.#spec = spec
+    this.#secrets = `/${spec.Name}/secrets`
     for (const name of ['', '/local', '/private', '/secrets', '/tmp']) seams.files.directory(`/${spec.Name}${name}`)
   }
 
   /** Before each start: identities are written anew. Before the first, all templates must have been rendered; `begin` is
    *  called when they have. */
   prepare(begin: () => void): void {
-    for (const cancel of this.#renewals) cancel()
-    this.#renewals.clear()
-    for (const identity of this.#identities) this.#write(identity, false)
-    if (this.#prepared) return begin()
-    const secrets = `/${this.#name}/secrets`
-    this.#seams.files.write(`${secrets}/.nomad-mount`, '')
-    this.#seams.files.write(`${secrets}/api.sock`, '', 'Srw-rw-rw-')
+    this.#writeIdentities()
+    if (this.#templates?.rendered === true) return begin()
     this.#begin = begin
-    if (this.#templates.length > 0) this.#unwatch ??= this.#seams.watch(() => this.#changed())
-    this.#first(true)
+    if (this.#templates !== undefined) return
+    this.#seams.files.write(`${this.#secrets}/.nomad-mount`, '')
+    if (this.#vaultTokens === 0) this.#writeVaultToken()
+    this.#attach()
   }
 
   close(): void {
     this.#begin = undefined
-    this.#unwatch?.()
-    this.#unwatch = undefined
-    this.#waiting?.cancel()
-    this.#waiting = undefined
-    for (const cancel of [...this.#cancels, ...this.#renewals]) cancel()
-    this.#cancels = []
+    this.#detach()
+    this.#templates = undefined
+  }
+
+  /** The agent ends: what it meant to do is lost, and nobody listens at the task's socket. */
+  detach(): void {
+    if (this.#templates === undefined) return
+    this.#detach()
+    this.#seams.files.remove(`${this.#secrets}/api.sock`)
+  }
+
+  /** The agent is there again, and does what it does before a start, though the process runs on. */
+  restore(): void {
+    if (this.#templates === undefined) return
+    this.#writeIdentities()
+    this.#attach()
+  }
+
+  /** Vault did not renew the token: there is a new one. */
+  renewVaultToken(): void {
+    const { Vault } = this.#spec
+    const task = this.#seams.task()
+    if (Vault === null || this.#templates === undefined) return
+    this.#writeVaultToken()
+    const text = 'Vault: new Vault token acquired'
+    if (Vault.ChangeMode === 'restart' && task.restartable) void task.restart(text)
+    if (Vault.ChangeMode !== 'signal') return
+    if (task.alive) task.signal(Vault.ChangeSignal, text)
+    else void task.kill('Vault: failed to send signal: Task not running')
+  }
+
+  #attach(): void {
+    this.#seams.files.write(`${this.#secrets}/api.sock`, '', 'Srw-rw-rw-')
+    const rendered = (): void => {
+      const begin = this.#begin
+      this.#begin = undefined
+      begin?.()
+    }
+    this.#templates = new TemplateManager(this.#spec.Templates ?? [], { ...this.#seams, rendered })
+    this.#templates.start()
+  }
+
+  #detach(): void {
+    this.#templates?.close()
+    this.#cancelRenewals()
+  }
+
+  #cancelRenewals(): void {
+    for (const cancel of this.#renewals) cancel()
     this.#renewals.clear()
   }
 
-  #first(isNew: boolean): void {
-    const missing = this.#templates.flatMap((template) => {
-      const result = this.#render(template)
-      return result.kind === 'missing' ? result.paths : []
-    })
-    if (missing.length > 0) {
-      const names = [...new Set(missing)].map((path) => `nomad.var.block(${path}@${this.#seams.namespace}.global)`)
-      const tell = (): void => {
-        if (!this.#prepared) this.#seams.event('Template', `Missing: ${names.join(', ')}`)
-      }
-      if (isNew) this.#cancels.push(this.#seams.timers.after(MISSING_EVENT_MS, tell))
-      return
-    }
-    for (const template of this.#templates) this.#store(template)
-    this.#prepared = true
-    this.#begin?.()
-    this.#begin = undefined
-  }
-
-  // A variable has changed: perhaps one of ours.
-  #changed(): void {
-    if (!this.#prepared) return this.#first(false)
-    const due = this.#outdated()
-    if (due.length === 0) return
-    const forText = JSON.stringify(due.map((template) => this.#render(template)))
-    if (forText === this.#waiting?.forText) return
-    const waitedMs = this.#waiting?.waitedMs ?? 0
-    this.#waiting?.cancel()
-    const bounds = due.map(({ Wait }) => Wait).filter((wait) => wait !== null)
-    const quietMs = bounds.length > 0 ? Math.min(...bounds.map(({ Min }) => milliseconds(Min))) : QUIET_MS
-    const delayMs = Math.max(0, Math.min(quietMs, MOST_MS - waitedMs))
-    const cancel = this.#seams.timers.after(delayMs, () => this.#rerender())
-    this.#waiting = { cancel, waitedMs: waitedMs + delayMs, forText }
-  }
-
-  #rerender(): void {
-    this.#waiting = undefined
-    const due = this.#outdated()
-    for (const template of due) this.#store(template)
-    const acting = due.filter(({ ChangeMode }) => ChangeMode !== 'noop')
-    if (acting.length === 0) return
-    const splayMs = this.#seams.random() * Math.max(...acting.map(({ Splay }) => milliseconds(Splay)))
-    const act = (): void => {
-      for (const change of changesOf(acting)) this.#seams.act(change)
-    }
-    if (splayMs < 1) act()
-    else this.#cancels.push(this.#seams.timers.after(splayMs, act))
-  }
-
-  #outdated(): Template[] {
-    return this.#templates.filter((template) => {
-      if (template.Once) return false
-      const result = this.#render(template)
-      return result.kind === 'rendered' && result.text !== this.#seams.files.read(this.#path(template))
-    })
-  }
-
-  #render(template: Template): ReturnType<typeof render> {
-    return render(template.EmbeddedTmpl, this.#seams.variable, this.#seams.env)
-  }
-
-  #store(template: Template): void {
-    const result = this.#render(template)
-    const executable = /[1357]/.test(template.Perms.slice(-3))
-    if (result.kind === 'rendered') {
-      this.#seams.files.write(this.#path(template), result.text, executable ? '-rwxr-xr-x' : '-rw-r--r--')
-    }
+  #writeIdentities(): void {
+    this.#cancelRenewals()
+    for (const identity of [this.#spec.Identity, ...(this.#spec.Identities ?? [])]) this.#write(identity)
   }
 
   // The file is always fresh; who is told of it is another matter.
-  #write(identity: Identity, again: boolean): void {
+  #write(identity: Identity): void {
     const name = identity.Name === 'default' ? 'nomad_token' : `nomad_${identity.Name}.jwt`
-    if (identity.File) this.#seams.files.write(`/${this.#name}/secrets/${name}`, this.#seams.issue(identity))
-    if (again && (identity.ChangeMode === 'restart' || identity.ChangeMode === 'signal')) {
-      const { ChangeMode: mode, ChangeSignal: signal } = identity
-      this.#seams.act({ mode, from: 'identity', signal, command: '', args: [] })
-    }
+    if (identity.File) this.#seams.files.write(`${this.#secrets}/${name}`, this.#seams.issue(identity))
     if (identity.TTL <= 0 || (!identity.File && identity.ChangeMode === 'noop')) return
     const cancel = this.#seams.timers.after(milliseconds(identity.TTL) / 2, () => {
       this.#renewals.delete(cancel)
-      this.#write(identity, true)
+      this.#write(identity)
+      this.#renewed(identity)
     })
     this.#renewals.add(cancel)
   }
 
-  #path({ DestPath }: Template): string {
-    return `/${this.#name}/${DestPath.replace(/^\$\{NOMAD_TASK_DIR\}/, 'local').replace(/^\$\{NOMAD_SECRETS_DIR\}/, 'secrets')}`
+  // At once, without a splay. What meets no process kills the task (facts §8).
+  #renewed({ Name, ChangeMode, ChangeSignal }: Identity): void {
+    const task = this.#seams.task()
+    if (ChangeMode === 'restart') {
+      if (task.restartable) void task.restart(`Identity[${Name}]: new token acquired`)
+      else void task.kill(`Identity[${Name}]: failed to restart: Task not running`)
+    }
+    if (ChangeMode === 'signal') {
+      if (task.alive) task.signal(ChangeSignal, `Identity[${Name}]: new Identity token acquired`)
+      else void task.kill(`Identity[${Name}]: failed to send signal: Task not running`)
+    }
   }
-}
 
-// A restart makes signals needless; scripts run in any case.
-function changesOf(templates: readonly Template[]): Change[] {
-  const changes: Change[] = templates.map((template) => ({
-    mode: template.ChangeMode as Change['mode'],
-    from: 'template',
-    signal: template.ChangeSignal,
-    command: template.ChangeScript?.Command ?? '',
-    args: template.ChangeScript?.Args ?? [],
-  }))
-  const restart = changes.find(({ mode }) => mode === 'restart')
-  const signals = new Map(changes.filter(({ mode }) => mode === 'signal').map((change) => [change.signal, change]))
-  const scripts = changes.filter(({ mode }) => mode === 'script')
-  return [...scripts, ...(restart === undefined ? signals.values() : [restart])]
+  #writeVaultToken(): void {
+    if (this.#spec.Vault === null) return
+    this.#vaultTokens += 1
+    if (this.#spec.Vault.DisableFile) return
+    this.#seams.files.write(`${this.#secrets}/vault_token`, `hvs.${this.#seams.env['NOMAD_ALLOC_ID']}.${this.#vaultTokens}`)
+  }
 }

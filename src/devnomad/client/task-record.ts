@@ -1,4 +1,5 @@
-import { nanoseconds, timestamp, type TaskEvent, type TaskState } from '../cluster/shapes.ts'
+import { formatDuration } from '../../core/duration.ts'
+import { milliseconds, nanoseconds, timestamp, type TaskEvent, type TaskState } from '../cluster/shapes.ts'
 
 const EVENTS_KEPT = 10
 
@@ -47,6 +48,20 @@ export class TaskRecord {
     this.event('Started', 'Task started by client')
     this.state.State = 'running'
     this.state.StartedAt = this.#moment()
+  }
+
+  /** It is told to end, and will be made to after the timeout. "Interrupt" whatever the signal is. */
+  killing(timeout: number): void {
+    const after = formatDuration(milliseconds(timeout))
+    const text = timeout === 0 ? 'Sent interrupt' : `Sent interrupt. Waiting ${after} before force killing`
+    this.event('Killing', text, { KillTimeout: timeout, Details: { kill_timeout: after } })
+  }
+
+  /** While it waits to be told, its process runs on, but Nomad calls it pending. */
+  delaying(delay: number): void {
+    const text = `Waiting for shutdown_delay of ${formatDuration(milliseconds(delay))} before killing the task.`
+    this.event('Waiting for shutdown delay', text)
+    this.state.State = 'pending'
   }
 
   ended(exitCode: number, signal: number): void {

@@ -1,14 +1,15 @@
 import { formatDuration } from '../../core/duration.ts'
-import { nanoseconds, type TaskState } from '../cluster/shapes.ts'
-import type { Change } from './task-files.ts'
+import { milliseconds, nanoseconds, type TaskState } from '../cluster/shapes.ts'
+import { isSidecar, type Stage } from './coordinator.ts'
 import { behaviour, type Behaviour, type DevConfig } from './dev-config.ts'
+import { ProcessHealth } from './process-health.ts'
 import { RestartTracker } from './restart-policy.ts'
+import { exitCodeOf, signalNumber } from './signals.ts'
 import { TaskRecord } from './task-record.ts'
 import type { Task as Spec } from '../cluster/shapes.ts'
 import type { Timers } from '../timers.ts'
 
 export type TrueEvent = 'starting' | 'running' | 'healthy' | 'unhealthy' | 'stopping' | 'dead' | 'script'
-export type Role = 'prestart' | 'sidecar' | 'main' | 'poststart' | 'poststop'
 
 export interface TaskSeams {
   readonly timers: Timers
@@ -21,11 +22,17 @@ export interface TaskSeams {
   readonly tell: (event: TrueEvent) => void
   /** Something that the servers shall know has changed. */
   readonly changed: () => void
+  /** It is to be started as soon as its stage may. */
+  readonly waits: () => void
   /** Writes what the task needs before it starts, and calls when that is done. */
   readonly prepare: (begin: () => void) => void
   /** It will not start again. */
   readonly over: () => void
 }
+
+/** More than this no client grants (its `max_kill_timeout`). */
+const MAX_KILL_TIMEOUT = 30e9
+const KILLED = signalNumber('SIGKILL')
 
 type Phase = 'waiting' | 'starting' | 'running' | 'stopping' | 'delayed' | 'dead'
 
@@ -33,30 +40,32 @@ type Phase = 'waiting' | 'starting' | 'running' | 'stopping' | 'delayed' | 'dead
  *  reads its files. */
 export class Task {
   readonly name: string
-  readonly role: Role
+  readonly stage: Stage
+  readonly #spec: Spec
   readonly #seams: TaskSeams
   readonly #record: TaskRecord
+  readonly #health: ProcessHealth
   readonly #tracker: RestartTracker
   /** Exit code 0 is an end, not a reason to restart. */
   readonly #mayFinish: boolean
   #phase: Phase = 'waiting'
   #behaviour: Behaviour
-  #healthy = false
-  #startedAt = 0
   #starts = 0
   #then: 'restart' | 'die' = 'die'
+  #fails = false
   #gone: Promise<void> = Promise.resolve()
   #exited: () => void = () => {}
   #cancels: (() => void)[] = []
-  #cancelHealth: () => void = () => {}
 
-  constructor(spec: Spec, role: Role, batch: boolean, seams: TaskSeams) {
+  constructor(spec: Spec, stage: Stage, batch: boolean, seams: TaskSeams) {
     this.name = spec.Name
-    this.role = role
+    this.stage = stage
+    this.#spec = spec
     this.#seams = seams
     this.#record = new TaskRecord(seams.wall, seams.moment)
+    this.#health = new ProcessHealth(seams)
     this.#tracker = new RestartTracker(spec.RestartPolicy)
-    this.#mayFinish = role !== 'sidecar' && (batch || role !== 'main')
+    this.#mayFinish = !isSidecar(stage) && (batch || stage !== 'main')
     this.#behaviour = this.#read()
     this.#record.event('Received', 'Task received by client')
   }
@@ -69,14 +78,19 @@ export class Task {
     return this.#phase === 'running'
   }
 
-  /** Running, or on its way into a restart that another one may join. */
+  /** Nomad asks for what it has written down: so one that is ending may be restarted, one that waits to be told not. */
   get restartable(): boolean {
-    return this.#phase === 'running' || (this.#phase === 'stopping' && this.#then === 'restart')
+    return this.state.State === 'running'
+  }
+
+  /** There is a process, though perhaps one that is ending. */
+  get alive(): boolean {
+    return this.#phase === 'running' || this.#phase === 'stopping'
   }
 
   /** Whether its checks would pass this moment. */
   get healthy(): boolean {
-    return this.#phase === 'running' && this.#healthy
+    return this.#phase === 'running' && this.#health.healthy
   }
 
   get waiting(): boolean {
@@ -114,49 +128,24 @@ export class Task {
   /** A task that has finished runs once more. */
   runAgain(): void {
     this.#record.restarting('0s', 0)
-    this.start()
+    this.#wait()
   }
 
-  signal(signal: string): void {
-    if (this.#phase !== 'running') throw new TaskNotRunning()
-    this.#signaled(`Task being sent signal ${signal}: User requested task to be signaled`)
-  }
-
-  #signaled(text: string): void {
-    this.#record.event('Signaling', text)
+  /** Throws when there is no process. */
+  signal(signal: string, text = 'Task being sent a signal'): void {
+    if (!this.alive) throw new TaskNotRunning()
+    this.#record.event('Signaling', text, { Details: { signal } })
     if (this.#behaviour.onSignal === 'reload') this.reread()
-    if (this.#behaviour.onSignal === 'exit') this.crash(0, 1)
+    const number = signalNumber(signal)
+    if (this.#behaviour.onSignal === 'exit') this.crash(exitCodeOf(number), number)
     else this.#seams.changed()
   }
 
-  /** One of its files has changed. Kept nowhere: what meets no running process is lost, or kills the task when it comes of
-   *  an identity (facts §8). */
-  filesChanged(change: Change): void {
-    if (this.#phase !== 'running') {
-      if (change.from === 'identity') this.#failed()
-      else if (change.mode !== 'restart') this.note('Task hook message', `Template skipped ${change.mode}: task is not running`)
-      return
-    }
-    switch (change.mode) {
-      case 'restart':
-        void this.restart(change.from === 'template' ? 'Template with change_mode restart re-rendered' : 'Identity renewed')
-        return
-      case 'signal':
-        this.#signaled('Template re-rendered')
-        return
-      case 'script':
-        this.#seams.tell('script')
-        this.note(
-          'Task hook message',
-          `Template successfully ran script ${change.command} with arguments: [${change.args.join(' ')}]. Exit code: 0`,
-        )
-    }
-  }
-
-  #failed(): void {
-    this.#record.event('Killing', 'Identity failed to act on its change', { FailsTask: true })
-    this.#die(true)
-    this.#seams.changed()
+  /** Runs a script in its process's surroundings, and says how that will end. Throws when there is no process. */
+  exec(): { takesMs: number; exitCode: number } {
+    if (!this.alive) throw new TaskNotRunning()
+    this.#seams.tell('script')
+    return { takesMs: this.#behaviour.scriptTakesMs, exitCode: this.#behaviour.scriptExitCode }
   }
 
   note(type: string, text: string): void {
@@ -164,22 +153,28 @@ export class Task {
     this.#seams.changed()
   }
 
-  /** Ends it for good. */
-  kill(): Promise<void> {
+  /** Ends it for good; resolves when there is no process any more. With a `failure` the task has failed, for that. */
+  kill(failure?: string): Promise<void> {
+    if (this.#phase === 'dead') return Promise.resolve()
+    if (failure !== undefined) {
+      this.#fails = true
+      this.#record.event('Killing', failure, { FailsTask: true })
+    }
     switch (this.#phase) {
       case 'stopping':
         this.#then = 'die'
         return this.#gone
       case 'running':
-        this.#record.event('Killing', 'Sent interrupt. Waiting 5s before force killing', { KillTimeout: 5e9 })
-        return this.#end('die')
+        if (failure === undefined) this.#record.killing(this.#killTimeout)
+        void this.#end('die', this.#spec.ShutdownDelay)
+        this.#seams.changed()
+        return this.#gone
       case 'waiting':
       case 'starting':
       case 'delayed':
         if (this.#phase === 'starting') this.#seams.tell('dead')
         this.#die(false)
-        return Promise.resolve()
-      case 'dead':
+        this.#seams.changed()
         return Promise.resolve()
     }
   }
@@ -202,59 +197,63 @@ export class Task {
   /** The running process takes its config as it is now. */
   reread(): void {
     this.#behaviour = this.#read()
-    if (this.#phase === 'running') this.#health()
+    if (this.#phase === 'running') this.#health.reread(this.#behaviour)
   }
 
   #read(): Behaviour {
-    return behaviour(this.#seams.config(), this.role !== 'sidecar' && this.role !== 'main')
+    return behaviour(this.#seams.config(), this.stage !== 'main' && !isSidecar(this.stage))
   }
 
   #running(): void {
     this.#phase = 'running'
-    this.#startedAt = this.#seams.now()
     this.#record.started()
     this.#seams.tell('running')
-    this.#healthy = false
-    this.#health()
+    this.#health.started(this.#behaviour)
     const { exitAfterMs, exitCode } = this.#behaviour
     if (exitAfterMs !== null) this.#later(exitAfterMs, () => this.#ended(exitCode, 0))
     this.#seams.changed()
   }
 
-  #health(): void {
-    this.#cancelHealth()
-    const { healthy, healthyAfterMs } = this.#behaviour
-    if (!healthy) {
-      this.#healthy = false
-      this.#seams.tell('unhealthy')
-    } else if (!this.#healthy) {
-      const remaining = Math.max(0, this.#startedAt + healthyAfterMs - this.#seams.now())
-      this.#cancelHealth = this.#seams.timers.after(remaining, () => {
-        this.#healthy = true
-        this.#seams.tell('healthy')
-      })
-    }
-  }
-
-  #end(then: 'restart' | 'die'): Promise<void> {
+  #end(then: 'restart' | 'die', delay = 0): Promise<void> {
     this.#clear()
     this.#phase = 'stopping'
     this.#then = then
-    this.#seams.tell('stopping')
     this.#gone = new Promise((resolve) => (this.#exited = resolve))
-    this.#later(this.#behaviour.stopAfterMs, () => {
+    if (delay === 0) this.#interrupt()
+    else {
+      this.#record.delaying(delay)
+      this.#later(milliseconds(delay), () => this.#interrupt())
+    }
+    return this.#gone
+  }
+
+  get #killTimeout(): number {
+    return Math.min(this.#spec.KillTimeout, MAX_KILL_TIMEOUT)
+  }
+
+  // It is asked to end, and made to when it takes too long.
+  #interrupt(): void {
+    this.#seams.tell('stopping')
+    const { stopAfterMs } = this.#behaviour
+    const timeoutMs = milliseconds(this.#killTimeout)
+    const signal = stopAfterMs > timeoutMs ? KILLED : signalNumber(this.#spec.KillSignal)
+    this.#later(Math.min(stopAfterMs, timeoutMs), () => {
       this.#clear()
-      this.#record.ended(130, 2)
+      this.#record.ended(exitCodeOf(signal), signal)
       this.#seams.tell('dead')
       if (this.#then === 'die') this.#die(false)
       else {
         this.#record.restarting('0s', 0)
-        this.start()
+        this.#wait()
       }
       this.#exited()
       this.#seams.changed()
     })
-    return this.#gone
+  }
+
+  #wait(): void {
+    this.#phase = 'waiting'
+    this.#seams.waits()
   }
 
   // Nobody asked for it.
@@ -276,7 +275,7 @@ export class Task {
     }
     this.#phase = 'delayed'
     this.#record.restarting(formatDuration(verdict.afterMs), nanoseconds(verdict.afterMs))
-    this.#later(verdict.afterMs, () => this.start())
+    this.#later(verdict.afterMs, () => this.#wait())
   }
 
   #die(failed: boolean): void {
@@ -285,7 +284,7 @@ export class Task {
     this.#phase = 'dead'
     this.#seams.over()
     if (killed) this.#record.event('Killed', 'Task successfully killed')
-    this.#record.dead(failed)
+    this.#record.dead(failed || this.#fails)
   }
 
   #later(ms: number, work: () => void): void {
@@ -293,8 +292,7 @@ export class Task {
   }
 
   #clear(): void {
-    this.#cancelHealth()
-    this.#healthy = false
+    this.#health.ended()
     for (const cancel of this.#cancels.splice(0)) cancel()
   }
 }

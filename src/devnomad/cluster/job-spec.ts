@@ -119,12 +119,13 @@ function disconnect(raw: Partly<Group>): Group['Disconnect'] {
 function canonicalTask(raw: Partly<Task>, restart: RestartPolicy): Task {
   return {
     Env: null,
+    KillSignal: '',
     KillTimeout: 5 * SECOND,
     Leader: false,
     LogConfig: { Disabled: false, MaxFileSizeMB: 10, MaxFiles: 10 },
     ShutdownDelay: 0,
-    Vault: null,
     ...without(raw),
+    Vault: raw.Vault ? { ChangeMode: 'restart', ChangeSignal: 'SIGHUP', DisableFile: false, ...without(raw.Vault) } : null,
     Name: raw.Name ?? '',
     Driver: raw.Driver ?? 'dev',
     Config: raw.Config ?? null,
@@ -151,13 +152,13 @@ function template(raw: Partly<Template>): Template {
     DestPath: '',
     ChangeMode: 'restart',
     ChangeSignal: '',
-    ChangeScript: null,
     Envvars: false,
     Perms: '0644',
     Splay: 5 * SECOND,
     Once: false,
     Wait: null,
     ...without(raw),
+    ChangeScript: raw.ChangeScript ? { Timeout: 5 * SECOND, FailOnError: false, ...without(raw.ChangeScript) } : null,
   } as Template
 }
 

@@ -58,12 +58,18 @@ export interface Identity {
   ChangeMode: string
   ChangeSignal: string
 }
+export interface ChangeScript {
+  Command: string
+  Args: string[] | null
+  Timeout: Nanoseconds
+  FailOnError: boolean
+}
 export interface Template {
   EmbeddedTmpl: string
   DestPath: string
   ChangeMode: string
   ChangeSignal: string
-  ChangeScript: { Command: string; Args: string[] | null } | null
+  ChangeScript: ChangeScript | null
   Envvars: boolean
   Perms: string
   Splay: Nanoseconds
@@ -82,6 +88,15 @@ export interface Task {
   Identities: Identity[] | null
   Templates: Template[] | null
   Resources: { MemoryMB: number }
+  KillSignal: string
+  KillTimeout: Nanoseconds
+  ShutdownDelay: Nanoseconds
+  Vault: Vault | null
+}
+export interface Vault {
+  ChangeMode: string
+  ChangeSignal: string
+  DisableFile: boolean
 }
 export interface Group {
   Name: string
@@ -93,6 +108,7 @@ export interface Group {
   Update: Update | null
   Migrate: Migrate | null
   Disconnect: { LostAfter: Nanoseconds; Replace: boolean; Reconcile: string } | null
+  ShutdownDelay?: Nanoseconds
   Meta: Record<string, string> | null
 }
 export interface Job {
