@@ -29,6 +29,9 @@ export interface NodeScript {
    *  view. Calls answer 404 `No path to node`, or hang for 10 s and then answer 500. */
   silence(how?: 'refuses' | 'hangs'): void
   speak(): void
+  /** The agent's process ends, and is there again after `ms`. Workloads go on, and nobody gives them up; but change modes that
+   *  waited for their splay are lost, the tasks' API sockets are gone meanwhile, and checks begin anew. */
+  restartAgent(ms: number): void
   /** The servers have given it up, but everything on it goes on: allocations with a `disconnect` block are unknown, all
    *  others lost. */
   away(): void
@@ -139,14 +142,22 @@ export class DevNomad {
   node(name: string): NodeScript {
     const node: Node | undefined = this.#cluster.state.node(name)
     if (node === undefined) throw new Error(`no node ${name}`)
+    const agent = this.#cluster.agentOf(node.ID)
     return {
       down: () => this.#cluster.nodeDown(node),
       up: () => this.#cluster.nodeUp(node),
-      silence: (how = 'refuses') => this.#cluster.agentOf(node.ID).silence(how),
+      silence: (how = 'refuses') => agent.silence(how),
       away: () => this.#cluster.nodeAway(node),
       back: () => this.#cluster.nodeReturns(node),
       speak: () => this.#cluster.nodeSpeaks(node),
-      setClock: (skewMs) => this.#cluster.agentOf(node.ID).setClock(skewMs),
+      restartAgent: (ms) => {
+        agent.stop()
+        this.#parts.timers.after(ms, () => {
+          agent.start()
+          this.#cluster.nodeSpeaks(node)
+        })
+      },
+      setClock: (skewMs) => agent.setClock(skewMs),
     }
   }
 

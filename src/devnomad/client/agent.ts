@@ -83,6 +83,17 @@ export class Agent {
     this.#schedule()
   }
 
+  /** Its process ends; workloads go on. What it had in mind is lost, and the sockets of the tasks are closed (facts §7, §8). */
+  stop(): void {
+    this.silence('refuses')
+    for (const run of this.#runs.values()) run.detach()
+  }
+
+  /** It is started again, and takes up what runs here. It is still to `speak`. */
+  start(): void {
+    for (const run of this.#runs.values()) run.restore()
+  }
+
   /** Its clock goes on from another time: starts, files and checks have their times from it. */
   setClock(skewMs: number): void {
     this.#skewMs = skewMs
