@@ -26,6 +26,7 @@ const SINS = [
   ['shim', `import { Type } from 'typebox'`, 'no-restricted-imports'],
   ['shim', `import type { App } from '../api/app.ts'`, 'no-restricted-imports'],
   ['devnomad', `import { createNomadClient } from '../nomad/client.ts'`, 'no-restricted-imports'],
+  ['devnomad/cluster', `import { text } from '../http/exchange.ts'`, 'no-restricted-imports'],
   ['cli', `export const addr = () => process.env['NOMAD_ADDR']`, 'no-restricted-properties'],
   ['cli', `export const end = () => process.exit(1)`, 'no-restricted-properties'],
   ['cli', `export const forget = async (work: () => Promise<void>) => { work() }`, 'no-floating-promises'],

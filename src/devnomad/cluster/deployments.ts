@@ -1,6 +1,5 @@
 import type { Timers } from '../timers.ts'
-import { Refusal } from '../http/exchange.ts'
-import { listed } from '../variables/rules.ts'
+import { listed, Refusal } from '../refusal.ts'
 import { accepts, type Plan } from './plan.ts'
 import {
   isActive,

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { Refusal } from '../http/exchange.ts'
-import { listed } from '../variables/rules.ts'
+import { listed, Refusal } from '../refusal.ts'
 import type { Group, Identity, Job, Migrate, ReschedulePolicy, RestartPolicy, Service, Task, Template, Update } from './shapes.ts'
 
 type Partly<T> = { [K in keyof T]?: Loose<T[K]> | null | undefined }

@@ -1,8 +1,8 @@
 import type { Acl, JobAcl, Policy, Token } from '../acl/acl.ts'
 import type { Keyring } from '../acl/keyring.ts'
 import type { Raft } from '../raft.ts'
-import { listed } from '../variables/rules.ts'
-import { atIndex, bodyOf, demand, json, meta, Refusal, text, type Answer, type Call } from './exchange.ts'
+import { listed, Refusal } from '../refusal.ts'
+import { atIndex, bodyOf, demand, json, meta, text, type Answer, type Call } from './exchange.ts'
 
 /** `/v1/acl/…`, the published keys and their rotation. */
 export class AclRoutes {

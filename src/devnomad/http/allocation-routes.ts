@@ -5,9 +5,10 @@ import type { Cluster } from '../cluster/cluster.ts'
 import { groupOf, type Allocation } from '../cluster/shapes.ts'
 import type { Raft } from '../raft.ts'
 import type { Timers } from '../timers.ts'
+import { Refusal } from '../refusal.ts'
 import { blocking, page } from './blocking.ts'
 import { filterOf } from './filter.ts'
-import { atIndex, demand, json, meta, namespaceOf, Refusal, text, type Answer, type Call } from './exchange.ts'
+import { atIndex, demand, json, meta, namespaceOf, text, type Answer, type Call } from './exchange.ts'
 
 /** What a caller waits at most for an agent that hangs. */
 const AGENT_TIMEOUT_MS = 10_000

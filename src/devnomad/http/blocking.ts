@@ -1,6 +1,7 @@
 import { parseDuration } from '../../core/duration.ts'
 import type { Table } from '../raft.ts'
-import { Refusal, type Call } from './exchange.ts'
+import { Refusal } from '../refusal.ts'
+import type { Call } from './exchange.ts'
 
 const DEFAULT_WAIT_MS = 300_000
 const MAX_WAIT_MS = 600_000

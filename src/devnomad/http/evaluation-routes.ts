@@ -1,8 +1,9 @@
 import type { Cluster } from '../cluster/cluster.ts'
 import type { Deployment } from '../cluster/shapes.ts'
 import type { Raft } from '../raft.ts'
+import { Refusal } from '../refusal.ts'
 import { blocking } from './blocking.ts'
-import { atIndex, demand, json, meta, namespaceOf, Refusal, text, type Answer, type Call } from './exchange.ts'
+import { atIndex, demand, json, meta, namespaceOf, text, type Answer, type Call } from './exchange.ts'
 
 /** `/v1/evaluations`, `/v1/evaluation/…`, `/v1/deployments` and `/v1/deployment/…`. */
 export class EvaluationRoutes {

@@ -2,7 +2,8 @@ import type { Acl } from '../acl/acl.ts'
 import type { Rights } from '../acl/rights.ts'
 import type { Event } from '../events/event-buffer.ts'
 import type { EventStreams } from '../events/event-stream.ts'
-import { namespaceOf, Refusal, type Answer, type Call } from './exchange.ts'
+import { Refusal } from '../refusal.ts'
+import { namespaceOf, type Answer, type Call } from './exchange.ts'
 
 type Topics = ReadonlyMap<string, ReadonlySet<string>>
 

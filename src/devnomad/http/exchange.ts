@@ -2,6 +2,7 @@
 // This file: requests and answers as values; the server and the simulations both speak these.
 
 import type { Rights } from '../acl/rights.ts'
+import { Refusal } from '../refusal.ts'
 
 export interface Request {
   readonly method: string
@@ -58,19 +59,6 @@ export const meta = (index: number): Record<string, string> => ({
   'X-Nomad-KnownLeader': 'true',
   'X-Nomad-LastContact': '0',
 })
-
-/** An error that a rule found; the router makes an answer of it. */
-export class Refusal extends Error {
-  readonly status: number
-  readonly headers: Record<string, string>
-
-  constructor(status: number, body: string, headers: Record<string, string> = {}) {
-    super(body)
-    this.name = 'Refusal'
-    this.status = status
-    this.headers = headers
-  }
-}
 
 /** Refuses who may not: 403, in the same words for every reason (facts §3). */
 export function demand(allowed: boolean, headers: Record<string, string> = {}): void {

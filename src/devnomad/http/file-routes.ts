@@ -1,5 +1,6 @@
 import type { AllocationFiles } from '../client/files.ts'
-import { json, Refusal, text, type Answer, type Call } from './exchange.ts'
+import { Refusal } from '../refusal.ts'
+import { json, text, type Answer, type Call } from './exchange.ts'
 
 /** Finds the files of an allocation whose agent answers, or throws what Nomad says. */
 export type Reach = (call: Call, id: string) => Promise<AllocationFiles | undefined>

@@ -1,4 +1,4 @@
-import { Refusal } from './exchange.ts'
+import { Refusal } from '../refusal.ts'
 
 const TERM = /^\s*(?:"([^"]*)"\s+(not\s+)?in\s+([\w.]+)|([\w.]+)\s*(==|!=)\s*"([^"]*)")\s*$/
 

@@ -2,10 +2,11 @@ import type { Cluster } from '../cluster/cluster.ts'
 import type { JobSpec } from '../cluster/job-spec.ts'
 import type { Job } from '../cluster/shapes.ts'
 import type { Raft, Table } from '../raft.ts'
+import { Refusal } from '../refusal.ts'
 import { allocationStub } from './allocation-routes.ts'
 import { blocking, page } from './blocking.ts'
 import { filterOf } from './filter.ts'
-import { atIndex, bodyOf, demand, json, meta, namespaceOf, Refusal, text, type Answer, type Call } from './exchange.ts'
+import { atIndex, bodyOf, demand, json, meta, namespaceOf, text, type Answer, type Call } from './exchange.ts'
 
 const WRITE_META = { KnownLeader: false, LastContact: 0, NextToken: '' }
 

@@ -2,8 +2,9 @@ import type { Cluster } from '../cluster/cluster.ts'
 import type { DrainSpec } from '../cluster/drainer.ts'
 import type { Node } from '../cluster/shapes.ts'
 import type { Raft } from '../raft.ts'
+import { Refusal } from '../refusal.ts'
 import { blocking } from './blocking.ts'
-import { atIndex, bodyOf, demand, json, meta, Refusal, text, type Answer, type Call } from './exchange.ts'
+import { atIndex, bodyOf, demand, json, meta, text, type Answer, type Call } from './exchange.ts'
 
 export const VERSION = '2.0.6-dev'
 

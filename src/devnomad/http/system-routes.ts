@@ -1,8 +1,9 @@
 import type { Cluster } from '../cluster/cluster.ts'
 import type { Namespace } from '../cluster/shapes.ts'
 import type { Raft } from '../raft.ts'
+import { Refusal } from '../refusal.ts'
 import { blocking } from './blocking.ts'
-import { atIndex, bodyOf, demand, json, meta, Refusal, text, type Answer, type Call } from './exchange.ts'
+import { atIndex, bodyOf, demand, json, meta, text, type Answer, type Call } from './exchange.ts'
 import { VERSION } from './node-routes.ts'
 
 /** Namespaces, and what Nomad says of itself. */

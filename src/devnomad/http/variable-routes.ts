@@ -1,10 +1,12 @@
 import type { Raft } from '../raft.ts'
-import { checkAcquire, checkRelease, checkSet, complete, listed, readBody } from '../variables/rules.ts'
+import { checkAcquire, checkRelease, checkSet, complete } from '../variables/rules.ts'
 import type { Outcome, Variable, VariablesView } from '../variables/table.ts'
 import type { Variables } from '../variables/variables.ts'
+import { listed, Refusal } from '../refusal.ts'
 import { blocking, page } from './blocking.ts'
+import { readBody } from './variable-body.ts'
 import { content, metadata } from './variable-view.ts'
-import { atIndex, demand, json, meta, namespaceOf, Refusal, text, TEXT_TYPE, type Answer, type Call } from './exchange.ts'
+import { atIndex, demand, json, meta, namespaceOf, text, TEXT_TYPE, type Answer, type Call } from './exchange.ts'
 
 /** `/v1/vars` and `/v1/var/…`. Which answers carry which X-Nomad-Index is as recorded, odd as it is: a conflict of a set
  *  has the ModifyIndex of what is there, one of a lock operation has none. */

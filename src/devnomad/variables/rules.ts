@@ -1,22 +1,12 @@
 // Room variables: Nomad's key-value store and its locks (facts §1, §2).
 // This file: what a request may say. Pure; texts and order of the rules as Nomad has them.
-import { bodyOf, Refusal, type Call } from '../http/exchange.ts'
+import { listed, Refusal } from '../refusal.ts'
 
 const MAX_BYTES = 65_536
 const MIN_TTL_MS = 10_000
 const MAX_TTL_MS = 86_400_000
 const DEFAULT_MS = 15_000
 const PATH = /^[a-zA-Z0-9\-_~/]{1,128}$/
-const GO_DURATION = /^([+-]?)((?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+$/
-const UNIT_MS: Readonly<Record<string, number>> = {
-  ns: 1e-6,
-  us: 1e-3,
-  µs: 1e-3,
-  ms: 1,
-  s: 1e3,
-  m: 6e4,
-  h: 36e5,
-}
 
 export interface Lock {
   readonly id: string
@@ -35,45 +25,6 @@ export interface VariableBody {
   readonly namespace: string
   readonly items: Readonly<Record<string, string>> | null
   readonly lock: LockWish | null
-}
-
-/** Reads the body of a write; 400 in Go's words when it is not what it should be. */
-export function readBody(call: Call): VariableBody {
-  const raw = bodyOf<{ Namespace?: string; Items?: Record<string, unknown> | null; Lock?: RawLock | null }>(call)
-  for (const value of Object.values(raw.Items ?? {})) {
-    if (typeof value !== 'string') {
-      const kind = typeof value === 'boolean' ? 'bool' : Array.isArray(value) ? 'array' : typeof value
-      throw new Refusal(400, `json: cannot unmarshal ${kind} into Go struct field VariableDecrypted.Items of type string`)
-    }
-  }
-  return {
-    namespace: raw.Namespace ?? '',
-    items: (raw.Items ?? null) as Record<string, string> | null,
-    lock: raw.Lock == null ? null : readLock(raw.Lock),
-  }
-}
-
-interface RawLock {
-  readonly ID?: string
-  readonly TTL?: string | number
-  readonly LockDelay?: string | number
-}
-
-function readLock(raw: RawLock): LockWish {
-  return { id: raw.ID ?? '', ttlMs: readDuration(raw.TTL), delayMs: readDuration(raw.LockDelay) }
-}
-
-// A number is nanoseconds. Unlike ours, Go's durations may be negative; the rules below refuse those by name.
-function readDuration(value: string | number | undefined): number {
-  if (value === undefined || value === '' || value === '0') return 0
-  if (typeof value === 'number') return value / 1e6
-  const whole = GO_DURATION.exec(value)
-  if (whole === null) throw new Refusal(400, `time: invalid duration ${JSON.stringify(value)}`)
-  let ms = 0
-  for (const part of value.matchAll(/(\d*\.?\d*)(ns|us|µs|ms|s|m|h)/g)) {
-    ms += Number(part[1]) * (UNIT_MS[part[2] as string] as number)
-  }
-  return whole[1] === '-' ? -ms : ms
 }
 
 /** A wish with Nomad's defaults: a delay of zero is "not said" and becomes 15 s. */
@@ -127,9 +78,3 @@ function checkPath(path: string): void {
 
 // Refused before the log is touched: no index is taken, and the header says 0.
 const invalid = (reason: string): Refusal => new Refusal(400, `RPC Error:: 400,${reason}`, { 'X-Nomad-Index': '0' })
-
-/** Several errors as Go's multierror prints them. */
-export function listed(errors: readonly string[]): string {
-  const head = errors.length === 1 ? '1 error occurred' : `${errors.length} errors occurred`
-  return `${head}:\n${errors.map((error) => `\t* ${error}\n`).join('')}\n`
-}
