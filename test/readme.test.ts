@@ -4,6 +4,8 @@ import { describe, expect, it } from 'vitest'
 import { main } from '../src/cli/main.ts'
 import { ERRORS } from '../src/core/errors.ts'
 import { groupPolicy } from '../src/core/policy.ts'
+import { configFault } from '../src/devnomad/client/dev-config.ts'
+import { ACTIONS, readScenario } from '../src/devnomad/scenario.ts'
 import { createMetrics } from '../src/metrics.ts'
 import { groupSpec, jobOf } from './support/builders.ts'
 import { systemClock } from '../src/keeper/clock.ts'
@@ -47,6 +49,17 @@ describe('the README', () => {
       '| metric | |\n| --- | --- |',
       all.map(([, name, help]) => `| \`${name}\` | ${help} |`),
     )
+  })
+
+  it('tells what a scenario can do, and its example can be played', async () => {
+    const rows = Object.entries(ACTIONS).map(
+      ([name, { takes, tells }]) => `| \`${name}\` | ${takes.map((key) => `\`${key}\``).join(', ')} | ${tells} |`,
+    )
+    await expectTable('scenario', '| do | takes | |\n| --- | --- | --- |', rows)
+    const [, example] = /```json\n(\[\n[^`]*"do"[^`]*)```/.exec(readme) ?? []
+    expect(readScenario(example ?? '')).toHaveLength(3)
+    const told = /Tasks whose driver is `dev` run[\s\S]*?which\./.exec(readme)?.[0] ?? ''
+    for (const key of (configFault({ none: 0 }) ?? '').match(/[a-z]+_[a-z]+/g) ?? []) expect(told).toContain(`\`${key}\``)
   })
 
   it('tells policy keys that a job may really have', () => {

@@ -16,7 +16,7 @@ usage: lockkeeper dev [flags]
   --listen HOST:PORT     of the service (LOCKKEEPER_LISTEN, 127.0.0.1:4650)
   --healthy-after TIME   how long a restarted task needs to be healthy (5s)
   --scenario FILE        what happens in the simulated Nomad, and when: a JSON list of steps like
-                         {"at": "10s", "do": "crash", "job": "web", "group": "api", "index": 0}
+                         {"at": "10s", "do": "crash", "job": "web", "group": "api", "index": 0}; the README has all
   --log-level LEVEL      of the service (LOCKKEEPER_LOG_LEVEL, here warn)
   --json                 the addresses as JSON
 `

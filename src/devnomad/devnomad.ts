@@ -7,7 +7,7 @@ import type { WorkloadEvent } from './client/allocation-run.ts'
 import type { DevConfig } from './client/dev-config.ts'
 import type { AllocationFiles } from './client/files.ts'
 import type { JobSpec } from './cluster/job-spec.ts'
-import type { Allocation, Node, Task } from './cluster/shapes.ts'
+import { groupOf, type Allocation, type Node, type Task } from './cluster/shapes.ts'
 import { Door, type RecordedCall } from './door.ts'
 import { Faults } from './faults.ts'
 import type { Answer, Request } from './http/exchange.ts'
@@ -100,13 +100,14 @@ export class DevNomad {
 
   /** `memoryMb`: how much room it has; tasks want 300 MB unless they say otherwise. */
   addNode(name: string, options: { readonly memoryMb?: number } = {}): void {
+    if (this.#cluster.state.node(name) !== undefined) throw new Error(`there is a node ${name} already`)
     this.#cluster.addNode(name, options.memoryMb)
   }
 
   /** Changes how tasks behave from their next start on; with `now`, running processes behave so at once. What was set for
    *  an allocation goes before what was set for its group. */
   setTask(target: Target, config: DevConfig, options: { readonly now?: boolean } = {}): void {
-    const key = typeof target === 'string' ? target : groupKey(target.namespace ?? 'default', target.job, target.group)
+    const key = typeof target === 'string' ? this.#alloc(target).ID : this.#keyOf(target)
     this.#configs.set(key, { ...this.#configs.get(key), ...config })
     if (options.now !== true) return
     for (const alloc of this.#cluster.state.allocs.values()) {
@@ -197,9 +198,15 @@ export class DevNomad {
     return alloc
   }
 
+  #keyOf({ namespace = 'default', job, group }: Exclude<Target, string>): string {
+    const known = this.#cluster.state.job(namespace, job)
+    if (known === undefined) throw new Error(`no job ${job}`)
+    return groupKey(namespace, job, groupOf(known, group).Name)
+  }
+
   #configOf(alloc: Allocation, task: Task): DevConfig {
     return {
-      ...(task.Config as DevConfig | null),
+      ...(task.Driver === 'dev' && (task.Config as DevConfig | null)),
       ...this.#configs.get(groupKey(alloc.Namespace, alloc.JobID, alloc.TaskGroup)),
       ...this.#configs.get(alloc.ID),
     }

@@ -1,4 +1,6 @@
 import type { Clock } from '../keeper/ports.ts'
+import { configFault } from './client/dev-config.ts'
+import { canonical, jobFaults } from './cluster/job-spec.ts'
 import type { DevNomad, JobSpec, Target } from './devnomad.ts'
 import { duration, flag, number, object, oneOf, text, Wrong, type Fields } from './scenario-fields.ts'
 
@@ -68,16 +70,28 @@ export class ScenarioFault extends Error {
   }
 }
 
-const ACTIONS: Readonly<Record<string, { readonly takes: readonly string[]; readonly read: (fields: Fields) => Play }>> = {
+interface Action {
+  /** For the README. */
+  readonly tells: string
+  readonly takes: readonly string[]
+  readonly read: (fields: Fields) => Play
+}
+
+/** What a step can do. */
+export const ACTIONS: Readonly<Record<string, Action>> = {
   registerJob: {
+    tells: "a job in Nomad's JSON, or a new version of it",
     takes: ['job'],
     read: (fields) => {
       const job = object(fields, 'job') as unknown as JobSpec
       if (typeof job.ID !== 'string' || job.ID === '') throw new Wrong("job: it needs an ID, as in Nomad's JSON")
+      const wrong = faultsOf(job)
+      if (wrong.length > 0) throw new Wrong(`job: ${wrong.join(', ')}`)
       return (nomad) => nomad.registerJob(job)
     },
   },
   stopJob: {
+    tells: 'as `nomad job stop`',
     takes: ['job', 'namespace'],
     read: (fields) => {
       const path = `/v1/job/${text(fields, 'job')}?namespace=${text(fields, 'namespace', 'default')}`
@@ -85,15 +99,19 @@ const ACTIONS: Readonly<Record<string, { readonly takes: readonly string[]; read
     },
   },
   setTask: {
+    tells: 'how the tasks of an allocation or a group behave from their next start on; with `now` at once',
     takes: ['allocation', 'job', 'group', 'namespace', 'config', 'now'],
     read: (fields) => {
       const target = targetOf(fields)
       const config = object(fields, 'config')
+      const wrong = configFault(config)
+      if (wrong !== undefined) throw new Wrong(`config: ${wrong}`)
       const now = flag(fields, 'now')
       return (nomad) => nomad.setTask(target, config, { now })
     },
   },
   crash: {
+    tells: 'a process ends by itself: in the allocation, or in the one of the group with this `index` (0)',
     takes: ['allocation', 'job', 'group', 'namespace', 'index', 'task', 'exitCode'],
     read: (fields) => {
       const target = targetOf(fields)
@@ -104,6 +122,7 @@ const ACTIONS: Readonly<Record<string, { readonly takes: readonly string[]; read
     },
   },
   node: {
+    tells: '`is`: `down`, `up`; its agent `silent`, `hanging`, `speaking`; `away` (given up, though all on it goes on), `back`',
     takes: ['name', 'is'],
     read: (fields) => {
       const name = text(fields, 'name')
@@ -124,6 +143,7 @@ const ACTIONS: Readonly<Record<string, { readonly takes: readonly string[]; read
     },
   },
   addNode: {
+    tells: 'one more, with as much memory as anybody likes unless said otherwise',
     takes: ['name', 'memoryMb'],
     read: (fields) => {
       const name = text(fields, 'name')
@@ -132,6 +152,7 @@ const ACTIONS: Readonly<Record<string, { readonly takes: readonly string[]; read
     },
   },
   leader: {
+    tells: '`does`: `fail`, `stall` (all is done late), `stallAndFail`, `depose` (it answers reads from the past)',
     takes: ['does', 'for'],
     read: (fields) => {
       const does = oneOf(fields, 'does', ['fail', 'stall', 'stallAndFail', 'depose'])
@@ -144,6 +165,7 @@ const ACTIONS: Readonly<Record<string, { readonly takes: readonly string[]; read
     },
   },
   write: {
+    tells: 'a variable',
     takes: ['path', 'items', 'namespace'],
     read: (fields) => {
       const path = `/v1/var/${text(fields, 'path')}?namespace=${text(fields, 'namespace', 'default')}`
@@ -153,6 +175,8 @@ const ACTIONS: Readonly<Record<string, { readonly takes: readonly string[]; read
     },
   },
   fault: {
+    tells:
+      'the next `times` requests (1) that fit meet it. `kind`: `drop`, `drop-answer`, `delay` (`for`), `answer` (`status`, `body`)',
     takes: ['kind', 'method', 'path', 'times', 'for', 'status', 'body'],
     read: (fields) => {
       const kind = oneOf(fields, 'kind', ['drop', 'drop-answer', 'delay', 'answer'])
@@ -170,6 +194,7 @@ const ACTIONS: Readonly<Record<string, { readonly takes: readonly string[]; read
     },
   },
   endEventStreams: {
+    tells: 'all of them; with `forget` nothing of what they missed is remembered',
     takes: ['forget'],
     read: (fields) => {
       const forget = flag(fields, 'forget')
@@ -198,6 +223,14 @@ function parsed(text: string): unknown {
     return JSON.parse(text)
   } catch (error) {
     throw new ScenarioFault([`it is no JSON: ${(error as Error).message}`])
+  }
+}
+
+function faultsOf(job: JobSpec): string[] {
+  try {
+    return jobFaults(canonical(job))
+  } catch {
+    return ["it is no job in Nomad's JSON"]
   }
 }
 

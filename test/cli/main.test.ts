@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { serveSettings } from '../../src/cli/settings.ts'
 import { VERBS } from '../../src/cli/verbs.ts'
 import { kindOf } from '../../src/core/errors.ts'
@@ -48,6 +51,19 @@ describe('the command line', () => {
     const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string }
     expect(await called(['--version'])).toEqual({ code: 0, stdout: `lockkeeper ${version}\n`, stderr: '' })
     expect(await called(['version', '--json'])).toEqual({ code: 0, stdout: `{"version":"${version}"}\n`, stderr: '' })
+  })
+})
+
+describe('dev', () => {
+  it('refuses a scenario that cannot be played with one line, before anything starts', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'scenario-'))
+    const file = join(folder, 'scenario.json')
+    const step = { at: '1s', do: 'setTask', job: 'web', group: 'api', config: { healthy_after: 'soon' } }
+    await writeFile(file, JSON.stringify([step]))
+    const ended = await called(['dev', '--scenario', file])
+    await rm(folder, { recursive: true })
+    const stderr = `lockkeeper dev: --scenario ${file}: step 1: config: healthy_after: it cannot be "soon"\n`
+    expect(ended).toEqual({ code: 2, stdout: '', stderr })
   })
 })
 

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
+import type { DevConfig } from '../../src/devnomad/devnomad.ts'
 import { given, webJob, type World } from './given.ts'
 
 interface DeploymentView {
@@ -83,6 +84,16 @@ describe('a job', () => {
     expect(await world.allocations()).toEqual([])
     await world.clock.advance(1_000)
     expect(world.eventsOf(alloc, since)).toEqual(['stopping', 'dead'])
+  })
+
+  it('whose dev tasks say what cannot be is refused, and nothing is registered', async () => {
+    world = await given()
+    for (const config of [{ start_after: 'soon' }, { healty_after: '5s' }, { on_signal: 'dance' }] as DevConfig[]) {
+      const answer = await world.ask('PUT', '/v1/jobs', { Job: webJob({ config }) })
+      expect(answer).toMatchObject({ status: 500, body: expect.stringContaining('Task app validation failed') })
+    }
+    await world.clock.advance(5_000)
+    expect(await world.get('/v1/job/web')).toMatchObject({ Version: 0 })
   })
 
   it('may have slashes in its ID, encoded or not', async () => {

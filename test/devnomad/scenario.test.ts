@@ -72,13 +72,24 @@ describe('a scenario', () => {
     const told = play([
       { at: '1s', do: 'node', name: 'nowhere', is: 'down' },
       { at: '1s', do: 'crash', job: 'web', group: 'g' },
+      { at: '1s', do: 'setTask', job: 'web', group: 'g', config: {} },
+      { at: '1s', do: 'registerJob', job: webJob() },
+      { at: '2s', do: 'setTask', job: 'web', group: 'api', config: {} },
+      { at: '2s', do: 'addNode', name: 'node-1' },
       { at: '2s', do: 'write', path: 'a b', items: { x: '1' } },
       { at: '3s', do: 'addNode', name: 'node-9' },
     ])
     await world.clock.advance(5_000)
-    expect(told.slice(0, 2)).toEqual(['no node nowhere', 'web has no allocation g[0]'])
-    expect(told[2]).toContain('invalid path')
-    expect(told[3]).toBe('addNode')
+    expect(told).toEqual([
+      'no node nowhere',
+      'web has no allocation g[0]',
+      'no job web',
+      'registerJob',
+      'job web has no group api',
+      'there is a node node-1 already',
+      expect.stringContaining('invalid path'),
+      'addNode',
+    ])
   })
 
   it('that cannot be played names every step that is wrong', () => {
@@ -104,6 +115,19 @@ describe('a scenario', () => {
       'step 6: items: its values must be texts',
       'step 7: who: not of "crash", which takes allocation, job, group, namespace, index, task, exitCode',
       'step 8: it is no object',
+    ])
+    expect(
+      faultsOf([
+        { at: '1s', do: 'setTask', job: 'web', group: 'g', config: { healthy_after: 'soon' } },
+        { at: '1s', do: 'setTask', job: 'web', group: 'g', config: { healty_after: '5s' } },
+        { at: '1s', do: 'registerJob', job: webJob({ config: { start_after: 'soon' } }) },
+        { at: '1s', do: 'registerJob', job: { ID: 'web', TaskGroups: 'y' } },
+      ]),
+    ).toEqual([
+      'step 1: config: healthy_after: it cannot be "soon"',
+      expect.stringMatching(/^step 2: config: healty_after: there is no such field, but start_after, /),
+      'step 3: job: Task group g validation failed: Task app validation failed: start_after: it cannot be "soon"',
+      "step 4: job: it is no job in Nomad's JSON",
     ])
   })
 })

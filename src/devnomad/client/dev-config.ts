@@ -55,3 +55,24 @@ function duration(text: string): number {
   if (ms === null) throw new Error(`no duration: ${text}`)
   return ms
 }
+
+const isDuration = (value: unknown): boolean => typeof value === 'string' && parseDuration(value) !== null
+const FIELDS: Readonly<Record<keyof DevConfig, (value: unknown) => boolean>> = {
+  start_after: isDuration,
+  healthy_after: isDuration,
+  healthy: (value) => typeof value === 'boolean',
+  stop_after: isDuration,
+  exit_after: isDuration,
+  exit_code: (value) => Number.isInteger(value),
+  on_signal: (value) => value === 'ignore' || value === 'exit' || value === 'reload',
+}
+
+/** What is wrong with a config that somebody wrote; undefined: nothing. Without it a mistyped key would be a default, and a
+ *  wrong duration would be found only when the task starts. */
+export function configFault(config: object): string | undefined {
+  for (const [key, value] of Object.entries(config)) {
+    if (!Object.hasOwn(FIELDS, key)) return `${key}: there is no such field, but ${Object.keys(FIELDS).join(', ')}`
+    if (value !== null && !FIELDS[key as keyof DevConfig](value)) return `${key}: it cannot be ${JSON.stringify(value)}`
+  }
+  return undefined
+}

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { configFault } from '../client/dev-config.ts'
 import { listed, Refusal } from '../refusal.ts'
 import type { Group, Identity, Job, Migrate, ReschedulePolicy, RestartPolicy, Service, Task, Template, Update } from './shapes.ts'
 
@@ -73,13 +74,24 @@ export function canonical(spec: JobSpec): Job {
 
 /** Throws what Nomad answers to a job that cannot be. */
 export function checkJob(job: Job): void {
+  const wrong = jobFaults(job)
+  if (wrong.length > 0) throw new Refusal(500, listed(wrong))
+}
+
+/** What is wrong with a job. A real Nomad finds a wrong config only at the start of the task, which fails; here the scripts
+ *  rely on it. */
+export function jobFaults(job: Job): string[] {
   const wrong: string[] = []
   if (job.ID === '') wrong.push('Missing job ID')
   if (job.TaskGroups.length === 0) wrong.push('Missing job task groups')
-  for (const group of job.TaskGroups) {
-    if (group.Tasks.length === 0) wrong.push(`Task group ${group.Name} validation failed: Missing tasks for task group`)
+  for (const { Name, Tasks } of job.TaskGroups) {
+    if (Tasks.length === 0) wrong.push(`Task group ${Name} validation failed: Missing tasks for task group`)
+    for (const task of Tasks) {
+      const fault = task.Driver === 'dev' && task.Config !== null ? configFault(task.Config) : undefined
+      if (fault !== undefined) wrong.push(`Task group ${Name} validation failed: Task ${task.Name} validation failed: ${fault}`)
+    }
   }
-  if (wrong.length > 0) throw new Refusal(500, listed(wrong))
+  return wrong
 }
 
 function canonicalGroup(raw: Partly<Group>, type: Job['Type'], jobUpdate: Partly<Update> | null | undefined): Group {
