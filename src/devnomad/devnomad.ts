@@ -6,7 +6,7 @@ import type { Keyring } from './acl/keyring.ts'
 import type { WorkloadEvent } from './client/allocation-run.ts'
 import type { DevConfig } from './client/dev-config.ts'
 import type { AllocationFiles } from './client/files.ts'
-import type { JobSpec } from './cluster/job-spec.ts'
+import { canonical, checkJob, type JobSpec } from './cluster/job-spec.ts'
 import { groupOf, type Allocation, type Node, type Task } from './cluster/shapes.ts'
 import { Door, type RecordedCall } from './door.ts'
 import { Faults } from './faults.ts'
@@ -22,7 +22,8 @@ export type { Answer, DevConfig, DevNomadOptions, JobSpec, Listening, RecordedCa
 export type Target = string | { readonly job: string; readonly group: string; readonly namespace?: string }
 
 export interface NodeScript {
-  /** The machine dies with all that runs on it, and the servers have noticed: its allocations are lost. */
+  /** The machine dies with all that runs on it, and the servers have given it up: allocations with a `disconnect` block are
+   *  unknown, all others lost. */
   down(): void
   up(): void
   /** Workloads go on, but the agent answers no checks, restart or signal, and reports nothing: the servers keep the old
@@ -93,15 +94,16 @@ export class DevNomad {
 
   // Scripts: what the demo and the tests do to it.
 
-  /** Registers a job in Nomad's JSON (without the `Job` envelope). */
+  /** Registers a job in Nomad's JSON (without the `Job` envelope): as soon as there is a leader, as all that scripts write. */
   registerJob(job: JobSpec): void {
-    this.#cluster.register(job)
+    checkJob(canonical(job))
+    this.#parts.duties.now(() => this.#cluster.register(job))
   }
 
   /** `memoryMb`: how much room it has; tasks want 300 MB unless they say otherwise. */
   addNode(name: string, options: { readonly memoryMb?: number } = {}): void {
     if (this.#cluster.state.node(name) !== undefined) throw new Error(`there is a node ${name} already`)
-    this.#cluster.addNode(name, options.memoryMb)
+    this.#parts.duties.now(() => this.#cluster.addNode(name, options.memoryMb))
   }
 
   /** Changes how tasks behave from their next start on; with `now`, running processes behave so at once. What was set for

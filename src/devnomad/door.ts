@@ -74,27 +74,36 @@ export class Door {
   async #serve(request: Request): Promise<Answer> {
     const fault = this.#faults.take(request)
     if (fault?.kind === 'drop') throw new ConnectionLost()
-    if (fault?.kind === 'answer') return text(fault.status, fault.body)
+    if (fault?.kind === 'answer') {
+      if (fault.done === true) await this.#led(request)
+      return text(fault.status, fault.body)
+    }
     if (fault?.kind === 'delay') await this.#parts.timers.wait(fault.ms)
     const answer = await this.#led(request)
     if (fault?.kind === 'drop-answer') throw new ConnectionLost()
     return answer
   }
 
-  // All but the agents' own affairs, and reads that may be stale, needs the leader.
+  // All but the agents' own affairs, and reads that may be stale, needs the leader. Its answers too: one that stalls meanwhile
+  // gives them when it goes on.
   async #led(request: Request): Promise<Answer> {
-    const { leader, router } = this.#parts
+    const { leader } = this.#parts
     const { pathname, query } = split(request.path)
     const stale = request.method === 'GET' && query.has('stale')
-    if (!/^\/v1\/(client|status|agent)\//.test(pathname) && !stale) {
-      try {
-        await leader.ready()
-      } catch (error) {
-        if (error instanceof LeaderLost) return text(500, error.message)
-        throw error
-      }
-      if (!leader.leads) return text(500, 'No cluster leader')
+    if (/^\/v1\/(client|status|agent)\//.test(pathname) || stale) return this.#routed(request, pathname)
+    try {
+      await leader.ready()
+      const answer = await this.#routed(request, pathname)
+      await leader.awake()
+      return answer
+    } catch (error) {
+      if (error instanceof LeaderLost) return text(500, error.message)
+      throw error
     }
+  }
+
+  #routed(request: Request, pathname: string): Answer | Promise<Answer> {
+    const { leader, router } = this.#parts
     if (pathname === '/v1/status/leader' && !leader.leads) return json('')
     return router.answer(leader.answersFromThePast(request) ? { ...request, past: true } : request)
   }

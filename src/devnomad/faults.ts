@@ -1,12 +1,13 @@
 import type { Request } from './http/exchange.ts'
 
 /** What goes wrong with a request. `drop`: the connection breaks before anything is done; `drop-answer`: after it was done
- *  (the write happened, nobody is told); `delay`: it is done so much later; `answer`: this instead of doing it. */
+ *  (the write happened, nobody is told); `delay`: it is done so much later; `answer`: this instead of doing it, or, with
+ *  `done`, after it was done: a write may have happened behind a 500 (facts §2). */
 export type Fault =
   | { readonly kind: 'drop' }
   | { readonly kind: 'drop-answer' }
   | { readonly kind: 'delay'; readonly ms: number }
-  | { readonly kind: 'answer'; readonly status: number; readonly body: string }
+  | { readonly kind: 'answer'; readonly status: number; readonly body: string; readonly done?: boolean }
 
 /** Faults that wait for their requests. */
 export class Faults {

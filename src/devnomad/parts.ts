@@ -7,6 +7,7 @@ import type { DevConfig } from './client/dev-config.ts'
 import type { ReadVariable } from './client/template.ts'
 import { Cluster } from './cluster/cluster.ts'
 import type { Allocation, Task } from './cluster/shapes.ts'
+import { Duties } from './duties.ts'
 import { EventBuffer } from './events/event-buffer.ts'
 import { EventStreams } from './events/event-stream.ts'
 import { eventOf } from './events/publish.ts'
@@ -30,6 +31,7 @@ import { Variables } from './variables/variables.ts'
 /** Everything that a devnomad is made of, wired together. */
 export interface Parts {
   readonly timers: Timers
+  readonly duties: Duties
   readonly raft: Raft
   readonly variables: Variables
   readonly leader: Leader
@@ -53,12 +55,13 @@ export function assemble(options: DevNomadOptions, scripts: Scripts): Parts {
   const wall = (): number => Math.floor(clock.wall())
   const random = options.random ?? chanceFrom(1)
   const timers = new Timers(clock)
+  const duties = new Duties(timers)
   const raft = new Raft(timers, random, options.spuriousWakes)
   const events = new EventBuffer(options.eventBufferSize ?? 100)
   const streams = new EventStreams(events, timers)
   const variables = new Variables(
     raft,
-    timers,
+    duties,
     () => wall() * 1e6,
     (variable, Index, Deleted) => {
       const { namespace: Namespace, path: Key } = variable
@@ -66,7 +69,7 @@ export function assemble(options: DevNomadOptions, scripts: Scripts): Parts {
       events.publish({ Topic: 'Variable', Type: 'VariableUpdated', FilterKeys: null, Index, Key, Namespace, Payload })
     },
   )
-  const leader = new Leader(timers, raft, variables)
+  const leader = new Leader(timers, duties, raft, variables)
   const keyring = new Keyring(newId)
   const identities = new Identities(keyring, wall, newId, (id) => cluster.state.allocs.get(id))
   const acl = new Acl({ enabled: options.acl ?? false, raft, identities, newId, wall })
@@ -78,7 +81,7 @@ export function assemble(options: DevNomadOptions, scripts: Scripts): Parts {
     newId,
     random,
     lagMs: options.lagMs ?? 1_000,
-    leads: () => leader.leads,
+    duties,
     ...scripts,
     written: (written) => events.publish(eventOf(written)),
     variable: (alloc, task, path) => readableBy(alloc, task)(path),
@@ -107,5 +110,5 @@ export function assemble(options: DevNomadOptions, scripts: Scripts): Parts {
     events: new EventRoutes(streams, acl, () => [...cluster.state.namespaces.keys()]),
     system: new SystemRoutes(cluster, raft, newId()),
   })
-  return { timers, raft, variables, leader, keyring, identities, acl, cluster, router, events, streams }
+  return { timers, duties, raft, variables, leader, keyring, identities, acl, cluster, router, events, streams }
 }

@@ -176,8 +176,8 @@ export const ACTIONS: Readonly<Record<string, Action>> = {
   },
   fault: {
     tells:
-      'the next `times` requests (1) that fit meet it. `kind`: `drop`, `drop-answer`, `delay` (`for`), `answer` (`status`, `body`)',
-    takes: ['kind', 'method', 'path', 'times', 'for', 'status', 'body'],
+      'the next `times` requests (1) that fit meet it. `kind`: `drop`, `drop-answer`, `delay` (`for`), `answer` (`status`, `body`; with `done` after it was done)',
+    takes: ['kind', 'method', 'path', 'times', 'for', 'status', 'body', 'done'],
     read: (fields) => {
       const kind = oneOf(fields, 'kind', ['drop', 'drop-answer', 'delay', 'answer'])
       const method = text(fields, 'method', '')
@@ -187,7 +187,7 @@ export const ACTIONS: Readonly<Record<string, Action>> = {
         kind === 'delay'
           ? { kind, ms: duration(fields, 'for') }
           : kind === 'answer'
-            ? { kind, status: number(fields, 'status', 500), body: text(fields, 'body', '') }
+            ? { kind, status: number(fields, 'status', 500), body: text(fields, 'body', ''), done: flag(fields, 'done') }
             : { kind }
       return ({ faults }) =>
         faults.next((request) => (method === '' || request.method === method) && request.path.startsWith(path), fault, times)

@@ -207,6 +207,40 @@ describe('a node that is away', () => {
     expect(await world.running()).toHaveLength(2)
   })
 
+  it('or dead looks the same; what ran on a dead one is started anew there when it is up again, and stays', async () => {
+    world = await given(job({ LostAfter: 600e9, Reconcile: 'keep_original' }))
+    const alloc = await world.first()
+    const since = world.clock.now()
+    world.nomad.node(alloc.NodeName).down()
+    await world.clock.advance(10_000)
+    expect(await nodeStatus(alloc.NodeName)).toBe('disconnected')
+    expect(await world.again(alloc)).toMatchObject({ ClientStatus: 'unknown', DesiredStatus: 'run' })
+    expect(await world.running()).toHaveLength(2)
+    world.nomad.node(alloc.NodeName).up()
+    await world.clock.advance(10_000)
+    expect(world.eventsOf(alloc, since)).toEqual(['dead', 'starting', 'running', 'healthy'])
+    const again = await world.again(alloc)
+    expect(again).toMatchObject({ ClientStatus: 'running', DesiredStatus: 'run' })
+    expect(again.TaskStates?.['app']?.StartedAt).not.toBe(alloc.TaskStates?.['app']?.StartedAt)
+    expect(await world.running()).toHaveLength(2)
+  })
+
+  it('leaves those of a system job unknown too, without others beside them, and lost in the end', async () => {
+    const web = webJob({ type: 'system' })
+    const [group] = web.TaskGroups as [object]
+    world = await given({ ...web, TaskGroups: [{ ...group, Disconnect: { LostAfter: 60e9 } }] })
+    const alloc = await world.first()
+    world.nomad.node(alloc.NodeName).away()
+    await world.clock.advance(30_000)
+    expect(await world.again(alloc)).toMatchObject({ ClientStatus: 'unknown', DesiredStatus: 'run' })
+    expect(await world.allocations()).toHaveLength(3)
+    await world.clock.advance(40_000)
+    expect(await world.again(alloc)).toMatchObject({ ClientStatus: 'lost', DesiredStatus: 'stop' })
+    world.nomad.node(alloc.NodeName).back()
+    await world.clock.advance(10_000)
+    expect(await world.running()).toHaveLength(3)
+  })
+
   it('loses what has no disconnect block, which runs on until it is back', async () => {
     world = await given()
     const alloc = await world.first()

@@ -45,10 +45,16 @@ describe('faults', () => {
     expect((await set()).status).toBe(200)
   })
 
+  it('a write may have happened behind an answer that says that it failed', async () => {
+    client.nomad.faults.next(writes, { kind: 'answer', status: 500, body: 'rpc error: EOF', done: true })
+    expect(await set()).toMatchObject({ status: 500, body: 'rpc error: EOF' })
+    expect(await exists()).toBe(true)
+  })
+
   it('without a leader writes and reads fail, and stale reads do not', async () => {
     await set()
     client.nomad.leader.fail(3_600)
-    expect(await set()).toMatchObject({ status: 500, body: 'No cluster leader' })
+    expect(await set()).toMatchObject({ status: 500, body: expect.stringContaining('failed to get conn') })
     expect((await client.ask('GET', '/v1/var/a')).status).toBe(500)
     expect((await client.ask('GET', '/v1/var/a?stale')).status).toBe(200)
     await client.clock.advance(3_600)

@@ -45,7 +45,9 @@ export class Agent {
     if (this.reachable !== 'yes') return
     for (const alloc of wanted) {
       const run = this.#runs.get(alloc.ID)
-      if (run === undefined && alloc.DesiredStatus === 'run' && alloc.ClientStatus === 'pending') this.#start(alloc)
+      // What a machine ran when it died, and nobody has given up, it starts anew (source: client/allocrunner/taskrunner).
+      const starts = alloc.ClientStatus === 'pending' || alloc.ClientStatus === 'unknown'
+      if (run === undefined && alloc.DesiredStatus === 'run' && starts) this.#start(alloc)
       if (run !== undefined && alloc.DesiredStatus !== 'run') run.stop()
       run?.watchHealth()
     }

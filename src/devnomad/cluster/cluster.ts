@@ -1,6 +1,7 @@
 import { Agent } from '../client/agent.ts'
 import type { ClientReport, RunSeams, WorkloadEvent } from '../client/allocation-run.ts'
 import type { DevConfig } from '../client/dev-config.ts'
+import type { Duties } from '../duties.ts'
 import type { Written } from '../events/publish.ts'
 import type { Raft } from '../raft.ts'
 import type { Timers } from '../timers.ts'
@@ -8,7 +9,16 @@ import { Drainer, type DrainSpec } from './drainer.ts'
 import { Evaluations } from './evaluations.ts'
 import { canonical, checkJob, sameSpec, type JobSpec } from './job-spec.ts'
 import { Scheduler } from './scheduler.ts'
-import { isClientTerminal, nanoseconds, type Allocation, type Deployment, type Job, type Node, type Task } from './shapes.ts'
+import {
+  isClientTerminal,
+  isTerminal,
+  nanoseconds,
+  type Allocation,
+  type Deployment,
+  type Job,
+  type Node,
+  type Task,
+} from './shapes.ts'
 import { State } from './state.ts'
 
 /** What the nodes need of the rest of the world. */
@@ -21,7 +31,7 @@ export interface ClusterSeams extends NodeSeams {
   readonly wall: () => number
   readonly newId: () => string
   readonly lagMs: number
-  readonly leads: () => boolean
+  readonly duties: Duties
   readonly observe: (event: WorkloadEvent) => void
   readonly written: (written: Written) => void
   /** The config of a task as it would be read now. */
@@ -50,7 +60,7 @@ export class Cluster {
       planned: (nodes) => this.#planned(nodes),
     })
     const evaluate = (namespace: string, job: string): unknown => this.#scheduler.evaluate(namespace, job, 'node-drain')
-    this.#drainer = new Drainer(this.state, seams.timers, seams.wall, evaluate)
+    this.#drainer = new Drainer(this.state, seams.duties, seams.wall, evaluate)
   }
 
   /** `memoryMb`: how much it has; left out, as much as anybody likes. */
@@ -156,34 +166,33 @@ export class Cluster {
     return { index, evalIds: changes ? [this.#seams.newId()] : null }
   }
 
-  /** The machine dies, and the servers have noticed. */
+  /** The machine dies with all that runs on it, and the servers hear nothing more of it. */
   nodeDown(node: Node): void {
     this.agentOf(node.ID).down()
-    this.#gone(node, 'down')
+    this.#seams.duties.now(() => this.#unheard(node))
   }
 
-  /** The servers hear nothing more of a machine on which everything goes on. What has a `disconnect` block is unknown from
-   *  now on, everything else is lost. */
+  /** The servers hear nothing more of a machine on which everything goes on. */
   nodeAway(node: Node): void {
     this.agentOf(node.ID).silence('refuses')
-    const mayReturn = this.state.allocsOn(node.ID).some((alloc) => {
-      const group = alloc.Job.TaskGroups.find((one) => one.Name === alloc.TaskGroup)
-      return !isClientTerminal(alloc) && (group?.Disconnect?.LostAfter ?? 0) > 0
-    })
-    this.state.awaySince.set(node.ID, this.#seams.wall())
-    this.#gone(node, mayReturn ? 'disconnected' : 'down')
+    this.#seams.duties.now(() => this.#unheard(node))
   }
 
   /** It is heard of again: what runs there says so, and what was given up ends. */
   nodeReturns(node: Node): void {
-    this.state.awaySince.delete(node.ID)
     this.agentOf(node.ID).speak()
     this.agentOf(node.ID).tellAll()
     this.nodeUp(node)
   }
 
-  #gone(node: Node, status: 'down' | 'disconnected'): void {
-    node.Status = status
+  // A dead machine looks like one that is away: what has a `disconnect` block is unknown from now on, everything else is lost.
+  #unheard(node: Node): void {
+    const mayReturn = this.state.allocsOn(node.ID).some((alloc) => {
+      const group = alloc.Job.TaskGroups.find((one) => one.Name === alloc.TaskGroup)
+      return !isTerminal(alloc) && (group?.Disconnect?.LostAfter ?? 0) > 0
+    })
+    if (!this.state.awaySince.has(node.ID)) this.state.awaySince.set(node.ID, this.#seams.wall())
+    node.Status = mayReturn ? 'disconnected' : 'down'
     this.state.touchNode(node, this.state.commit('nodes'))
     for (const alloc of this.state.allocsOn(node.ID)) {
       if (!isClientTerminal(alloc)) this.#scheduler.evaluate(alloc.Namespace, alloc.JobID, 'node-update')
@@ -192,10 +201,13 @@ export class Cluster {
 
   nodeUp(node: Node): void {
     this.agentOf(node.ID).up()
-    node.Status = 'ready'
-    this.state.touchNode(node, this.state.commit('nodes'))
-    this.#planned(new Set([node.ID]))
-    this.#scheduler.unblock()
+    this.#seams.duties.now(() => {
+      this.state.awaySince.delete(node.ID)
+      node.Status = 'ready'
+      this.state.touchNode(node, this.state.commit('nodes'))
+      this.#planned(new Set([node.ID]))
+      this.#scheduler.unblock()
+    })
   }
 
   /** The agent can be talked to again. */
@@ -213,7 +225,7 @@ export class Cluster {
 
   // What a client says of its allocations: one entry for all of them.
   #reported(reports: ReadonlyMap<string, ClientReport>): boolean {
-    if (!this.#seams.leads()) return false
+    if (!this.#seams.duties.works) return false
     const known = [...reports].flatMap(([id, report]) => {
       const alloc = this.state.allocs.get(id)
       return alloc === undefined || (alloc.ClientStatus === 'lost' && report.status !== 'complete') ? [] : [{ alloc, report }]

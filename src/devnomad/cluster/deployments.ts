@@ -1,4 +1,4 @@
-import type { Timers } from '../timers.ts'
+import type { Duties } from '../duties.ts'
 import { listed, Refusal } from '../refusal.ts'
 import { accepts, type Plan } from './plan.ts'
 import {
@@ -14,7 +14,7 @@ import {
 import type { State } from './state.ts'
 
 export interface DeploymentSeams {
-  readonly timers: Timers
+  readonly duties: Duties
   readonly wall: () => number
   readonly newId: () => string
   readonly evaluate: (job: Job) => void
@@ -184,7 +184,7 @@ export class Deployments {
     if (bounds.length === 0) return
     const first = Math.min(...bounds)
     // A deployment that waits for its promotion is looked at again, though it is late.
-    this.#seams.timers.after(Math.max(first > wall ? 0 : LOOK_AGAIN_MS, first - wall), () => {
+    this.#seams.duties.after(Math.max(first > wall ? 0 : LOOK_AGAIN_MS, first - wall), () => {
       if (!isActive(deployment)) return
       const late = Object.values(deployment.TaskGroups).some(
         (group) =>

@@ -1,4 +1,4 @@
-import type { Timers } from '../timers.ts'
+import type { Duties } from '../duties.ts'
 import { isClientTerminal, isTerminal, milliseconds, timestamp, type Allocation, type Node } from './shapes.ts'
 import type { State } from './state.ts'
 
@@ -12,12 +12,12 @@ export interface DrainSpec {
 export class Drainer {
   readonly #state: State
   readonly #wall: () => number
-  readonly #timers: Timers
+  readonly #duties: Duties
   readonly #evaluate: (namespace: string, job: string) => void
 
-  constructor(state: State, timers: Timers, wall: () => number, evaluate: (namespace: string, job: string) => void) {
+  constructor(state: State, duties: Duties, wall: () => number, evaluate: (namespace: string, job: string) => void) {
     this.#state = state
-    this.#timers = timers
+    this.#duties = duties
     this.#wall = wall
     this.#evaluate = evaluate
   }
@@ -35,8 +35,8 @@ export class Drainer {
     }
     node.LastDrain = { StartedAt: now, UpdatedAt: now, Status: 'draining', AccessorID: 'token:acls-disabled', Meta: meta }
     this.#state.touchNode(node, index)
-    if (deadlineMs > 0) this.#timers.after(deadlineMs, () => this.look())
-    this.#timers.after(0, () => this.look())
+    if (deadlineMs > 0) this.#duties.after(deadlineMs, () => this.look())
+    this.#duties.after(0, () => this.look())
   }
 
   cancel(node: Node, markEligible: boolean, index: number): void {
@@ -51,7 +51,9 @@ export class Drainer {
 
   /** To be called when allocations have changed. */
   look(): void {
-    for (const node of this.#state.nodes.values()) if (node.DrainStrategy !== null) this.#drain(node, node.DrainStrategy)
+    this.#duties.now(() => {
+      for (const node of this.#state.nodes.values()) if (node.DrainStrategy !== null) this.#drain(node, node.DrainStrategy)
+    })
   }
 
   #drain(node: Node, strategy: NonNullable<Node['DrainStrategy']>): void {

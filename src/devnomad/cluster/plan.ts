@@ -193,7 +193,8 @@ function planSystem(view: View, group: Group, own: readonly Allocation[], result
     if (alloc === undefined) {
       const place = { group, name, node, previous: undefined, rescheduled: false, canary: false }
       if (accepts(node)) result.place.push(place)
-    } else if (isLost(node)) stop(result, alloc, LOST, true)
+    } else if (isAway(view, group, alloc)) planAway(view, group, [alloc], result, NOBODY)
+    else if (isLost(node)) stop(result, alloc, LOST, true)
     else if (alloc.DesiredTransition.Migrate === true) stop(result, alloc, 'alloc not needed as node is tainted')
     else if (alloc.Job.Version !== view.job.Version) {
       if (!isDestructive(alloc.Job, view.job, group.Name)) result.inPlace.push(alloc)
@@ -204,6 +205,9 @@ function planSystem(view: View, group: Group, own: readonly Allocation[], result
     }
   }
 }
+
+// Its place is that node, where nobody can stand in for it.
+const NOBODY = (): void => {}
 
 export function accepts(node: Node): boolean {
   return node.Status === 'ready' && node.SchedulingEligibility === 'eligible'

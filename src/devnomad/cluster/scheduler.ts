@@ -1,4 +1,4 @@
-import type { Timers } from '../timers.ts'
+import type { Duties } from '../duties.ts'
 import { Deployments } from './deployments.ts'
 import { Evaluations, type Evaluation, type Trigger } from './evaluations.ts'
 import { allocationOf, Placer } from './placing.ts'
@@ -7,11 +7,9 @@ import { isClientTerminal, timestamp, type Allocation, type Job, type Node } fro
 import type { State } from './state.ts'
 
 export interface SchedulerSeams {
-  readonly timers: Timers
+  readonly duties: Duties
   readonly wall: () => number
   readonly newId: () => string
-  /** False while there is no leader: then nothing is decided. */
-  readonly leads: () => boolean
   /** What the nodes shall run has changed. */
   readonly planned: (nodeIds: ReadonlySet<string>) => void
   readonly evaluations: Evaluations
@@ -62,10 +60,9 @@ export class Scheduler {
 
   #schedule(key: string, evaluations: Evaluation[], afterMs: number): void {
     const [namespace, job] = key.split('\0') as [string, string]
-    const cancel = this.#seams.timers.after(afterMs, () => {
+    const cancel = this.#seams.duties.after(afterMs, () => {
       this.#due.delete(key)
-      if (this.#seams.leads()) this.#run(namespace, job, evaluations)
-      else this.#schedule(key, evaluations, DEPLOYMENT_MS)
+      this.#run(namespace, job, evaluations)
     })
     this.#due.set(key, { cancel, evaluations })
   }
@@ -87,7 +84,7 @@ export class Scheduler {
 
   // A failed allocation names the evaluation that will replace it.
   #later(job: Job, previous: Evaluation, alloc: Allocation, afterMs: number): void {
-    this.#seams.timers.after(afterMs, () => this.evaluate(job.Namespace, job.ID, 'alloc-reschedule'))
+    this.#seams.duties.after(afterMs, () => this.evaluate(job.Namespace, job.ID, 'alloc-reschedule'))
     if (alloc.FollowupEvalID !== '') return
     const followup = this.#seams.evaluations.create(job, 'alloc-reschedule', {
       PreviousEval: previous.ID,
@@ -96,7 +93,7 @@ export class Scheduler {
     })
     alloc.FollowupEvalID = followup.ID
     previous.NextEval = followup.ID
-    this.#seams.timers.after(afterMs, () => this.#seams.evaluations.done(followup))
+    this.#seams.duties.after(afterMs, () => this.#seams.evaluations.done(followup))
   }
 
   // What could not be placed waits in a blocked evaluation for room.

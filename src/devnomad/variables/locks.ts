@@ -1,4 +1,4 @@
-import type { Timers } from '../timers.ts'
+import type { Duties } from '../duties.ts'
 import type { Lock } from './rules.ts'
 
 export interface Locked {
@@ -11,13 +11,13 @@ export interface Locked {
  *  then its delay runs, which nothing stops, and at its end `expire` removes whatever lock the variable has by then.
  *  Timers are known by lock ID alone: of two variables with the same ID, the second never expires. */
 export class LockTimers {
-  readonly #timers: Timers
+  readonly #duties: Duties
   readonly #expire: (locked: Locked) => void
   readonly #running = new Map<string, { locked: Locked; cancel: () => void }>()
   #delays = new Set<() => void>()
 
-  constructor(timers: Timers, expire: (locked: Locked) => void) {
-    this.#timers = timers
+  constructor(duties: Duties, expire: (locked: Locked) => void) {
+    this.#duties = duties
     this.#expire = expire
   }
 
@@ -49,9 +49,9 @@ export class LockTimers {
   }
 
   #run(locked: Locked, ttlMs: number): void {
-    const cancel = this.#timers.after(2 * ttlMs, () => {
+    const cancel = this.#duties.after(2 * ttlMs, () => {
       this.#running.delete(locked.lock.id)
-      const stop = this.#timers.after(locked.lock.delayMs, () => {
+      const stop = this.#duties.after(locked.lock.delayMs, () => {
         this.#delays.delete(stop)
         this.#expire(locked)
       })

@@ -1,5 +1,5 @@
 import type { Raft } from '../raft.ts'
-import type { Timers } from '../timers.ts'
+import type { Duties } from '../duties.ts'
 import { LockTimers } from './locks.ts'
 import type { Lock } from './rules.ts'
 import { VariablesTable, type Outcome, type Variable, type VariableWritten, type VariablesView, type Write } from './table.ts'
@@ -14,10 +14,10 @@ export class Variables {
   readonly #copy: () => VariablesTable
   #past: VariablesTable | undefined
 
-  constructor(raft: Raft, timers: Timers, wall: () => number, written: VariableWritten) {
+  constructor(raft: Raft, duties: Duties, wall: () => number, written: VariableWritten) {
     this.table = new VariablesTable(raft, wall, written)
     this.#copy = () => new VariablesTable(raft, wall, written, this.table)
-    this.#locks = new LockTimers(timers, ({ namespace, path }) => this.table.expire(namespace, path))
+    this.#locks = new LockTimers(duties, ({ namespace, path }) => this.table.expire(namespace, path))
   }
 
   acquire(write: Write & { readonly lock: Lock }): Outcome {
