@@ -164,6 +164,11 @@ export class DevNomad {
     }
   }
 
+  /** Whether the servers think well of themselves, as autopilot says; whatever it says, they work. */
+  setServersHealthy(healthy: boolean): void {
+    this.#parts.system.healthy = healthy
+  }
+
   /** Tells every true event of the workloads at once. Returns what ends it. */
   observe(listener: (event: WorkloadEvent) => void): () => void {
     this.#listeners.add(listener)

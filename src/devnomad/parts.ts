@@ -40,6 +40,7 @@ export interface Parts {
   readonly acl: Acl
   readonly cluster: Cluster
   readonly router: Router
+  readonly system: SystemRoutes
   readonly events: EventBuffer
   readonly streams: EventStreams
 }
@@ -99,6 +100,7 @@ export function assemble(options: DevNomadOptions, scripts: Scripts): Parts {
       return variables.table.get(Namespace, path)?.items ?? undefined
     }
   const allocations = new AllocationRoutes(cluster, raft, timers)
+  const system = new SystemRoutes(cluster, raft, newId())
   const router = new Router(acl, {
     acl: new AclRoutes(acl, keyring, raft),
     variables: new VariableRoutes(variables, raft, newId),
@@ -108,7 +110,7 @@ export function assemble(options: DevNomadOptions, scripts: Scripts): Parts {
     files: new FileRoutes((call, id) => allocations.files(call, id)),
     nodes: new NodeRoutes(cluster, raft),
     events: new EventRoutes(streams, acl, () => [...cluster.state.namespaces.keys()]),
-    system: new SystemRoutes(cluster, raft, newId()),
+    system,
   })
-  return { timers, duties, raft, variables, leader, keyring, identities, acl, cluster, router, events, streams }
+  return { timers, duties, raft, variables, leader, keyring, identities, acl, cluster, router, system, events, streams }
 }

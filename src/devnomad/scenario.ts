@@ -164,6 +164,14 @@ export const ACTIONS: Readonly<Record<string, Action>> = {
       }
     },
   },
+  servers: {
+    tells: 'what autopilot says of them: `healthy` or not',
+    takes: ['healthy'],
+    read: (fields) => {
+      const healthy = flag(fields, 'healthy')
+      return (nomad) => nomad.setServersHealthy(healthy)
+    },
+  },
   write: {
     tells: 'a variable',
     takes: ['path', 'items', 'namespace'],

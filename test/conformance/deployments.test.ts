@@ -117,6 +117,15 @@ describe('deployments are as those of a real Nomad', () => {
     })
   })
 
+  it('is paused and resumed by its ID, said twice', async () => {
+    const none = '11111111-2222-4333-8444-555555555555'
+    const pause = (body: object) => send('PUT', `/v1/deployment/pause/${none}`, body)
+    expect(await pause({})).toMatchObject({ status: 400, body: 'DeploymentID must be specified' })
+    expect(await pause({ DeploymentID: 'x' })).toMatchObject({ status: 400, body: 'Deployment ID does not match' })
+    expect(await pause({ DeploymentID: none, Pause: true })).toMatchObject({ status: 500, body: 'deployment not found' })
+    expect((await send('GET', `/v1/deployment/pause/${none}`)).status).toBe(405)
+  })
+
   it('a system job has them too, one allocation for each node', async () => {
     const nodes = await get<unknown[]>('/v1/nodes')
     await send('PUT', '/v1/jobs', { Job: system('1') })

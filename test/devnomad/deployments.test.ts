@@ -74,6 +74,27 @@ describe('a deployment', () => {
     expect(await versions()).toEqual([0, 0, 0])
   })
 
+  it('that is paused updates nothing and does not end, and goes on with all of its time when it is resumed', async () => {
+    world = await given(webJob({ count: 3 }))
+    world.nomad.registerJob(webJob({ count: 4, meta: { v: '2' } }))
+    await world.clock.advance(2_000)
+    const { ID } = await latest()
+    const pause = (Pause: boolean) => world.ask('PUT', `/v1/deployment/pause/${ID}`, { DeploymentID: ID, Pause })
+    const paused = await pause(true)
+    expect(JSON.parse(paused.body)).toMatchObject({ EvalID: '', EvalCreateIndex: 0, DeploymentModifyIndex: expect.any(Number) })
+    await world.clock.advance(300_000)
+    expect(await latest()).toMatchObject({ Status: 'paused', StatusDescription: 'Deployment is paused' })
+    expect(await versions()).toEqual([0, 0, 1, 1])
+    const resumed = await pause(false)
+    expect((JSON.parse(resumed.body) as { EvalID: string }).EvalID).not.toBe('')
+    expect(await latest()).toMatchObject({ Status: 'running', StatusDescription: 'Deployment is running' })
+    await world.clock.advance(60_000)
+    expect(await latest()).toMatchObject({ Status: 'successful' })
+    expect(await versions()).toEqual([1, 1, 1, 1])
+    expect(await pause(true)).toMatchObject({ status: 500, body: "can't pause terminal deployment" })
+    expect(await pause(false)).toMatchObject({ status: 500, body: "can't resume terminal deployment" })
+  })
+
   it('of a system job goes from node to node', async () => {
     world = await given(webJob({ type: 'system' }))
     expect(await latest()).toMatchObject({ Status: 'successful' })

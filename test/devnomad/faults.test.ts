@@ -70,6 +70,15 @@ describe('faults', () => {
     expect((await late).status).toBe(200)
   })
 
+  it('servers that are not well say so with a 429, and the body as usual', async () => {
+    client.nomad.setServersHealthy(false)
+    const { status, headers, body } = await client.ask('GET', '/v1/operator/autopilot/health')
+    expect({ status, headers }).toEqual({ status: 429, headers: { 'Content-Type': 'text/plain; charset=utf-8' } })
+    expect(JSON.parse(body)).toMatchObject({ Healthy: false, Servers: [{ Healthy: false }] })
+    client.nomad.setServersHealthy(true)
+    expect((await client.ask('GET', '/v1/operator/autopilot/health')).status).toBe(200)
+  })
+
   it('the last requests are on record when asked for', async () => {
     client.nomad.record(2)
     await set()

@@ -56,15 +56,17 @@ describe('a scenario', () => {
       { at: '12s', do: 'endEventStreams', forget: true },
       { at: '13s', do: 'addNode', name: 'node-9', memoryMb: 500 },
       { at: '14s', do: 'stopJob', job: 'web' },
+      { at: '14s', do: 'servers', healthy: false },
     ])
     await world.clock.advance(4_000)
     expect((await world.ask('GET', '/v1/vars')).status).toBe(500)
     await world.clock.advance(16_000)
-    expect(told).toHaveLength(8)
+    expect(told).toHaveLength(9)
     expect(await world.ask('GET', '/v1/vars')).toMatchObject({ status: 500, body: 'rpc error: EOF' })
     expect((await world.ask('GET', '/v1/vars')).status).toBe(200)
     expect(await world.get('/v1/job/web')).toMatchObject({ Stop: true })
     expect(await world.get('/v1/nodes')).toHaveLength(4)
+    expect((await world.ask('GET', '/v1/operator/autopilot/health')).status).toBe(429)
   })
 
   it('goes on after a step that went wrong, and tells what was', async () => {

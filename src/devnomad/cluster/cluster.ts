@@ -148,6 +148,10 @@ export class Cluster {
     return this.#scheduler.deployments.fail(deployment)
   }
 
+  pauseDeployment(deployment: Deployment, pause: boolean): number {
+    return this.#scheduler.deployments.pause(deployment, pause)
+  }
+
   drain(node: Node, spec: DrainSpec | null, markEligible: boolean, meta: Record<string, string> | null): number {
     const index = this.state.commit('nodes')
     if (spec === null) this.#drainer.cancel(node, markEligible, index)

@@ -124,7 +124,19 @@ export class Deployments {
 
   fail(deployment: Deployment): number {
     if (!isActive(deployment)) throw new Refusal(500, "can't fail terminal deployment")
-    const index = this.#end(deployment, 'failed', 'Deployment marked as failed')
+    const index = this.#becomes(deployment, 'failed', 'Deployment marked as failed')
+    this.#evaluate(deployment)
+    return index
+  }
+
+  /** Paused, it starts nothing more; when it goes on it has as much time as at its beginning. */
+  pause(deployment: Deployment, pause: boolean): number {
+    if (!isActive(deployment)) throw new Refusal(500, `can't ${pause ? 'pause' : 'resume'} terminal deployment`)
+    for (const group of Object.values(deployment.TaskGroups).filter(({ ProgressDeadline }) => ProgressDeadline > 0)) {
+      group.RequireProgressBy = timestamp(this.#seams.wall() + milliseconds(group.ProgressDeadline))
+    }
+    if (pause) return this.#becomes(deployment, 'paused', 'Deployment is paused')
+    const index = this.#becomes(deployment, 'running', RUNNING)
     this.#evaluate(deployment)
     return index
   }
@@ -139,7 +151,7 @@ export class Deployments {
       state.RequireProgressBy = timestamp(this.#seams.wall() + milliseconds(state.ProgressDeadline))
     } else state.UnhealthyAllocs += 1
     this.#touched(deployment, index)
-    if (!healthy && state.ProgressDeadline === 0) this.#end(deployment, 'failed', 'Failed due to unhealthy allocations')
+    if (!healthy && state.ProgressDeadline === 0) this.#becomes(deployment, 'failed', 'Failed due to unhealthy allocations')
     const groups = Object.values(deployment.TaskGroups).filter(({ DesiredCanaries }) => DesiredCanaries > 0)
     const ready = groups.every((one) => this.#healthyCanaries(one.PlacedCanaries) >= one.DesiredCanaries)
     const promotes = isActive(deployment) && groups.some(({ AutoPromote, Promoted }) => AutoPromote && !Promoted)
@@ -162,7 +174,7 @@ export class Deployments {
     if (active === undefined) return
     if (job.Stop || active.JobVersion !== job.Version) {
       const why = job.Stop ? 'Cancelled because job is stopped' : 'Cancelled due to newer version of job'
-      this.#end(active, 'cancelled', why)
+      this.#becomes(active, 'cancelled', why)
       return
     }
     const old = this.#state
@@ -170,7 +182,7 @@ export class Deployments {
       .some((alloc) => !isTerminal(alloc) && alloc.Job.Version !== job.Version)
     const groups = Object.values(active.TaskGroups)
     if (old || groups.some((group) => group.HealthyAllocs < group.DesiredTotal || !isPromoted(group))) return
-    const index = this.#end(active, 'successful', 'Deployment completed successfully', true)
+    const index = this.#becomes(active, 'successful', 'Deployment completed successfully', true)
     job.Stable = true
     this.#state.putJob(job, index)
   }
@@ -183,18 +195,19 @@ export class Deployments {
       .map((group) => Date.parse(group.RequireProgressBy))
     if (bounds.length === 0) return
     const first = Math.min(...bounds)
-    // A deployment that waits for its promotion is looked at again, though it is late.
+    // A deployment that is paused or waits for its promotion is looked at again, though it is late.
     this.#seams.duties.after(Math.max(first > wall ? 0 : LOOK_AGAIN_MS, first - wall), () => {
       if (!isActive(deployment)) return
       const late = Object.values(deployment.TaskGroups).some(
         (group) =>
+          deployment.Status !== 'paused' &&
           group.ProgressDeadline > 0 &&
           group.HealthyAllocs < group.DesiredTotal &&
           !this.#waitsForPromotion(group) &&
           Date.parse(group.RequireProgressBy) <= this.#seams.wall(),
       )
       if (late) {
-        this.#end(deployment, 'failed', 'Failed due to progress deadline')
+        this.#becomes(deployment, 'failed', 'Failed due to progress deadline')
         this.#evaluate(deployment)
       } else if (Object.values(deployment.TaskGroups).some((group) => group.HealthyAllocs < group.DesiredTotal)) {
         this.#watchProgress(deployment)
@@ -206,7 +219,7 @@ export class Deployments {
     return !isPromoted(group) && this.#healthyCanaries(group.PlacedCanaries) >= group.DesiredCanaries
   }
 
-  #end(deployment: Deployment, status: Deployment['Status'], description: string, withJob = false): number {
+  #becomes(deployment: Deployment, status: Deployment['Status'], description: string, withJob = false): number {
     const index = withJob ? this.#state.commit('deployments', 'jobs') : this.#state.commit('deployments')
     deployment.Status = status
     deployment.StatusDescription = description

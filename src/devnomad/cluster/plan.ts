@@ -109,7 +109,7 @@ function planCounted(view: View, group: Group, own: readonly Allocation[], resul
     waits || (alone && !lost) ? void taken.add(alloc.Name) : replace(alloc),
   )
   for (const name of names) {
-    if (taken.has(name)) continue
+    if (taken.has(name) || view.deployment?.Status === 'paused') continue
     result.place.push({ group, name, node: undefined, previous: undefined, rescheduled: false, canary: false })
   }
   planUpdates(view, group, stay, planCanaries(view, canaries, result), result)
@@ -160,7 +160,7 @@ function planUpdates(view: View, group: Group, stay: readonly Allocation[], cana
   result.inPlace.push(...old.filter((alloc) => !destructive.includes(alloc)))
   const canary = group.Update?.Canary ?? 0
   if (canary > 0 && destructive.length > 0 && deployment?.TaskGroups[group.Name]?.Promoted !== true) {
-    if (deployment !== undefined && !isActive(deployment)) return
+    if (!mayGoOn(deployment)) return
     for (let at = canaries.length; at < canary; at++) {
       const name = `${view.job.ID}.${group.Name}[${at}]`
       result.place.push({ group, name, node: undefined, previous: undefined, rescheduled: false, canary: true })
@@ -179,7 +179,7 @@ function updatesNow({ deployment }: View, group: Group, stay: readonly Allocatio
   if (maxParallel === 0) return all
   const fresh = stay.filter((alloc) => deployment !== undefined && alloc.DeploymentID === deployment.ID)
   const unproven = fresh.filter((alloc) => alloc.DeploymentStatus?.Healthy !== true).length
-  return deployment !== undefined && !isActive(deployment) ? 0 : Math.max(0, maxParallel - unproven)
+  return mayGoOn(deployment) ? Math.max(0, maxParallel - unproven) : 0
 }
 
 // System: one allocation on each node that may have it. One that was stopped is not replaced by the same evaluation
@@ -213,6 +213,7 @@ export function accepts(node: Node): boolean {
   return node.Status === 'ready' && node.SchedulingEligibility === 'eligible'
 }
 
+const mayGoOn = (deployment: Deployment | undefined): boolean => deployment === undefined || deployment.Status === 'running'
 const isCanary = (alloc: Allocation): boolean => alloc.DeploymentStatus?.Canary === true
 const isLost = (node: Node | undefined): boolean => node?.Status === 'down' || node?.Status === 'disconnected'
 

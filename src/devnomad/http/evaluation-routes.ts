@@ -3,7 +3,7 @@ import type { Deployment } from '../cluster/shapes.ts'
 import type { Raft } from '../raft.ts'
 import { Refusal } from '../refusal.ts'
 import { blocking } from './blocking.ts'
-import { atIndex, demand, json, meta, namespaceOf, text, type Answer, type Call } from './exchange.ts'
+import { atIndex, bodyOf, demand, json, meta, namespaceOf, text, type Answer, type Call } from './exchange.ts'
 
 /** `/v1/evaluations`, `/v1/evaluation/…`, `/v1/deployments` and `/v1/deployment/…`. */
 export class EvaluationRoutes {
@@ -49,14 +49,20 @@ export class EvaluationRoutes {
   async deployment(call: Call, rest: string): Promise<Answer> {
     const [what, id] = rest.split('/') as [string, string?]
     if (id === undefined) return this.#deployment(call, what)
-    if (what !== 'promote' && what !== 'fail') throw new Refusal(404, 'resource not found')
+    if (what !== 'promote' && what !== 'fail' && what !== 'pause') throw new Refusal(404, 'resource not found')
     if (call.method !== 'PUT' && call.method !== 'POST') throw new Refusal(405, 'Invalid method')
+    const pause = what === 'pause' && pauseOf(call, id)
     const found = this.#cluster.state.deployments.get(id)
-    if (found === undefined) throw new Refusal(404, 'deployment not found')
+    if (found === undefined) throw new Refusal(500, 'deployment not found')
     demand(call.rights.namespace(found.Namespace, 'submit-job', `${what}-deployment`))
-    const index = what === 'promote' ? this.#cluster.promote(found) : this.#cluster.failDeployment(found)
-    const evaluation = this.#cluster.evaluations.of(found.Namespace, found.JobID).at(-1)
-    const body = { EvalID: evaluation?.ID ?? '', EvalCreateIndex: index, DeploymentModifyIndex: index }
+    const acts = {
+      promote: () => this.#cluster.promote(found),
+      fail: () => this.#cluster.failDeployment(found),
+      pause: () => this.#cluster.pauseDeployment(found, pause),
+    }
+    const index = acts[what]()
+    const evaluation = pause ? undefined : this.#cluster.evaluations.of(found.Namespace, found.JobID).at(-1)
+    const body = { EvalID: evaluation?.ID ?? '', EvalCreateIndex: pause ? 0 : index, DeploymentModifyIndex: index }
     return json({ ...body, RevertedJobVersion: null, Index: index }, atIndex(index))
   }
 
@@ -73,4 +79,11 @@ export class EvaluationRoutes {
     const read = (): { index: number } => ({ index: this.#raft.tableIndex(table) })
     return (await this.#raft.block(blocking(call, [table]), read, call.signal)).index
   }
+}
+
+function pauseOf(call: Call, id: string): boolean {
+  const wish = bodyOf<{ DeploymentID?: string; Pause?: boolean }>(call)
+  if (!wish.DeploymentID) throw new Refusal(400, 'DeploymentID must be specified')
+  if (wish.DeploymentID !== id) throw new Refusal(400, 'Deployment ID does not match')
+  return wish.Pause ?? false
 }

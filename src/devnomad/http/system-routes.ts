@@ -8,6 +8,8 @@ import { VERSION } from './node-routes.ts'
 
 /** Namespaces, and what Nomad says of itself. */
 export class SystemRoutes {
+  /** What autopilot says of the servers. */
+  healthy = true
   readonly #cluster: Cluster
   readonly #raft: Raft
   readonly #serverId: string
@@ -63,11 +65,13 @@ export class SystemRoutes {
       LastContact: '0s',
       LastTerm: 2,
       LastIndex: this.#raft.index,
-      Healthy: true,
+      Healthy: this.healthy,
       Voter: true,
       StableSince: '2026-01-01T00:00:00Z',
     }
-    return json({ FailureTolerance: 0, Healthy: true, Leader: server.ID, Servers: [server], Voters: [server.ID] })
+    const health = { FailureTolerance: 0, Healthy: this.healthy, Leader: server.ID, Servers: [server], Voters: [server.ID] }
+    // The status is sent before the type is set: then it is called text, though it is JSON (source: operator_endpoint.go).
+    return this.healthy ? json(health) : text(429, JSON.stringify(health))
   }
 
   #putNamespace(call: Call, name?: string): Answer {
