@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Answer } from '../../src/devnomad/devnomad.ts'
+import { webJob } from './given.ts'
 import { DevNomadClient, isOver } from '../support/devnomad-client.ts'
 
 describe('faults', () => {
@@ -77,6 +78,18 @@ describe('faults', () => {
     expect(JSON.parse(body)).toMatchObject({ Healthy: false, Servers: [{ Healthy: false }] })
     client.nomad.setServersHealthy(true)
     expect((await client.ask('GET', '/v1/operator/autopilot/health')).status).toBe(200)
+  })
+
+  it('a body of a shape that nobody expects is refused, and breaks no connection', async () => {
+    expect(await client.ask('PUT', '/v1/var/a', null)).toMatchObject({ status: 400 })
+    expect(await client.ask('PUT', '/v1/jobs', null)).toMatchObject({ status: 400, body: 'Job must be specified' })
+    expect((await client.ask('PUT', '/v1/jobs', { Job: { ID: 'x', TaskGroups: 'y' } })).status).toBe(500)
+    client.nomad.registerJob(webJob())
+    await client.clock.advance(20_000)
+    const [alloc] = await client.get<{ ID: string }[]>('/v1/job/web/allocations')
+    const restart = client.ask('PUT', `/v1/client/allocation/${alloc?.ID}/restart`, null)
+    await client.clock.advance(1_000)
+    expect((await restart).status).toBe(200)
   })
 
   it('the last requests are on record when asked for', async () => {

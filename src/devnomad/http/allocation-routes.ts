@@ -209,7 +209,7 @@ function checkId(id: string): void {
 
 function parse(body: string, status: number): unknown {
   try {
-    return JSON.parse(body)
+    return JSON.parse(body) ?? {}
   } catch {
     throw new Refusal(status, 'unexpected EOF')
   }

@@ -79,11 +79,11 @@ export function namespaceOf(call: Call): string {
   return call.query.get('namespace') || 'default'
 }
 
-/** The JSON body, with Nomad's (Go's) words for what is wrong with it. */
+/** The JSON body, with Nomad's (Go's) words for what is wrong with it. To Go `null` is an object that says nothing. */
 export function bodyOf<T>(call: Call): T {
   if (call.body === '') throw new Refusal(400, 'Request body is empty')
   try {
-    return JSON.parse(call.body) as T
+    return (JSON.parse(call.body) ?? {}) as T
   } catch (error) {
     const cut = String(error).includes('end of JSON') || String(error).includes('Unterminated')
     throw new Refusal(400, cut ? 'unexpected EOF' : 'invalid character looking for beginning of value')

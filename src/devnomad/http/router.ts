@@ -1,6 +1,5 @@
 import type { Acl } from '../acl/acl.ts'
 import type { Rights } from '../acl/rights.ts'
-import { LeaderLost } from '../raft.ts'
 import { Refusal } from '../refusal.ts'
 import { ConnectionLost, text, type Answer, type Call, type Request } from './exchange.ts'
 import type { AclRoutes } from './acl-routes.ts'
@@ -77,9 +76,9 @@ export class Router {
     }
     const call = this.#call(request, pathname, query)
     const exact = this.#exact.get(pathname)
-    if (exact !== undefined) return answered(() => exact(call, ''))
+    if (exact !== undefined) return answered(call, () => exact(call, ''))
     const below = this.#below.find(([prefix]) => pathname.startsWith(prefix))
-    if (below !== undefined) return answered(() => below[1](call, pathname.slice(below[0].length)))
+    if (below !== undefined) return answered(call, () => below[1](call, pathname.slice(below[0].length)))
     return { status: 404, headers: {}, body: '' }
   }
 
@@ -108,13 +107,14 @@ function tokenOf({ headers = {} }: Request): string {
   return found.get('x-nomad-token') ?? /^Bearer (.*)$/i.exec(found.get('authorization') ?? '')?.[1] ?? ''
 }
 
-async function answered(work: () => Answer | Promise<Answer>): Promise<Answer> {
+async function answered({ signal }: Call, work: () => Answer | Promise<Answer>): Promise<Answer> {
   try {
     return await work()
   } catch (error) {
     if (error instanceof Refusal) return text(error.status, error.message, error.headers)
-    if (error instanceof LeaderLost) return text(500, error.message)
-    throw error
+    if (error instanceof ConnectionLost || signal?.aborted === true) throw error
+    // The leader is lost, or a body has a shape that nobody expected: almost everything is a 500 (facts §3).
+    return text(500, (error as Error).message)
   }
 }
 
