@@ -72,6 +72,7 @@ export function assemble(options: DevNomadOptions, scripts: Scripts): Parts {
   )
   const leader = new Leader(timers, duties, raft, variables)
   const keyring = new Keyring(newId)
+  raft.commit('keyring')
   const identities = new Identities(keyring, wall, newId, (id) => cluster.state.allocs.get(id))
   const acl = new Acl({ enabled: options.acl ?? false, raft, identities, newId, wall })
   const cluster = new Cluster({

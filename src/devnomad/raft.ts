@@ -1,6 +1,7 @@
 import type { Timers } from './timers.ts'
 
-export type Table = 'variables' | 'jobs' | 'allocs' | 'deployments' | 'nodes' | 'namespaces' | 'evals' | 'acl'
+export type Table =
+  'variables' | 'jobs' | 'allocs' | 'deployments' | 'nodes' | 'namespaces' | 'evals' | 'acl' | 'keyring' | 'services'
 
 interface Waiter {
   readonly tables: readonly Table[]

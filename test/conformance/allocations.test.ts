@@ -109,6 +109,19 @@ describe('allocations answer as those of a real Nomad did', () => {
     await replay('restart', { alloc })
   })
 
+  it('services are named after their port, which is a real one, and have an index of their own', async () => {
+    const alloc = await first('chk')
+    const { body, nomadIndex } = await replay('services', { alloc })
+    const [service] = body as { ID: string; Port: number; CreateIndex: number; ModifyIndex: number }[]
+    expect(service?.ID).toBe(`_nomad-task-${alloc}-group-g-chk-http`)
+    expect(service?.Port).toBeGreaterThanOrEqual(20_000)
+    expect(service?.ModifyIndex).toBe(service?.CreateIndex)
+    const others = await Promise.all(
+      (await allocations('chk')).map(({ ID }) => get<{ CreateIndex: number }[]>(`/v1/allocation/${ID}/services`)),
+    )
+    expect(Number(nomadIndex)).toBe(Math.max(...others.flat().map(({ CreateIndex }) => CreateIndex)))
+  })
+
   it('a task that has finished is left alone by a restart of the running ones, and runs again with all', async () => {
     const alloc = await first('multi')
     const times = async (task: string): Promise<string> => {

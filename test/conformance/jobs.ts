@@ -76,10 +76,19 @@ export const identified: JobSpec = {
       ...group,
       Name: 'g',
       Count: 1,
+      Networks: chkGroup.Networks,
+      Services: chkGroup.Services,
       Tasks: [
         {
           ...shell('app', copyIdentity),
           Identities: [{ Name: 'lockkeeper', Audience: ['lockkeeper'], TTL: 60 * SECOND, File: true }],
+          Templates: [
+            {
+              DestPath: 'local/conf.txt',
+              EmbeddedTmpl: 'hello {{ with nomadVar "nomad/jobs/chk" }}{{ .v }}{{ end }}',
+              ChangeMode: 'noop',
+            },
+          ],
         },
       ],
     },

@@ -13,6 +13,7 @@ import {
   isClientTerminal,
   isTerminal,
   nanoseconds,
+  nomadServices,
   type Allocation,
   type Deployment,
   type Job,
@@ -259,6 +260,7 @@ export class Cluster {
       this.#scheduler.deployments.judged(alloc, healthy, index)
     }
     this.state.touchAlloc(alloc, index)
+    this.#registerServices(alloc)
     const job = this.state.job(alloc.Namespace, alloc.JobID)
     const why = failed ? 'alloc-failure' : back ? 'reconnect' : 'alloc-stop'
     if (failed || back || (over && alloc.DesiredStatus === 'run')) {
@@ -268,5 +270,15 @@ export class Cluster {
       job.Status = this.state.statusOf(job)
       this.state.putJob(job, index)
     }
+  }
+
+  // A client registers the services of what runs in an entry of their own, and takes them away with it.
+  #registerServices(alloc: Allocation): void {
+    const { servicesAt } = this.state
+    const runs = alloc.ClientStatus === 'running'
+    if (runs === servicesAt.has(alloc.ID) || nomadServices(alloc).length === 0) return
+    const index = this.state.commit('services')
+    if (runs) servicesAt.set(alloc.ID, index)
+    else servicesAt.delete(alloc.ID)
   }
 }

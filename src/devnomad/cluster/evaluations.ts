@@ -44,6 +44,7 @@ export interface Evaluation {
   NextEval?: string
   BlockedEval?: string
   WaitUntil?: string
+  SnapshotIndex?: number
   QueuedAllocations?: Record<string, number>
   FailedTGAllocs?: Record<string, Shortage>
   CreateIndex: number

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { configFault } from '../client/dev-config.ts'
 import { listed, Refusal } from '../refusal.ts'
+import { CHECK, GROUP, IDENTITY, JOB, MIGRATE, RESOURCES, SERVICE, TASK, TEMPLATE, UPDATE } from './job-defaults.ts'
 import type { Group, Identity, Job, Migrate, ReschedulePolicy, RestartPolicy, Service, Task, Template, Update } from './shapes.ts'
 
 type Partly<T> = { [K in keyof T]?: Loose<T[K]> | null | undefined }
@@ -26,20 +27,13 @@ const SECOND = 1e9
 const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 
-/** Fills in what Nomad fills in when a job is registered (measured; empty fields that nothing here reads are left out). */
+/** Fills in what Nomad fills in when a job is registered (measured; what is left out is named in test/conformance/acl.test.ts). */
 export function canonical(spec: JobSpec): Job {
   const raw = spec as Partly<Job>
   const type = raw.Type ?? 'service'
   const update = type === 'batch' || type === 'sysbatch' ? null : (raw as { Update?: Partly<Update> }).Update
   return {
-    AllAtOnce: false,
-    Dispatched: false,
-    NomadTokenID: '',
-    ParameterizedJob: null,
-    ParentID: '',
-    Periodic: null,
-    Region: 'global',
-    StatusDescription: '',
+    ...JOB,
     ...without(raw),
     Update: {
       AutoPromote: false,
@@ -102,9 +96,7 @@ function canonicalGroup(raw: Partly<Group>, type: Job['Type'], jobUpdate: Partly
     ...without(raw.RestartPolicy),
   }
   return {
-    EphemeralDisk: { Migrate: false, SizeMB: 300, Sticky: false },
-    Networks: null,
-    PreventRescheduleOnLost: false,
+    ...GROUP,
     ...without(raw),
     Name: raw.Name ?? '',
     Count: raw.Count ?? 1,
@@ -129,12 +121,7 @@ function disconnect(raw: Partly<Group>): Group['Disconnect'] {
 
 function canonicalTask(raw: Partly<Task>, restart: RestartPolicy): Task {
   return {
-    Env: null,
-    KillSignal: '',
-    KillTimeout: 5 * SECOND,
-    Leader: false,
-    LogConfig: { Disabled: false, MaxFileSizeMB: 10, MaxFiles: 10 },
-    ShutdownDelay: 0,
+    ...TASK,
     ...without(raw),
     Vault: raw.Vault ? { ChangeMode: 'restart', ChangeSignal: 'SIGHUP', DisableFile: false, ...without(raw.Vault) } : null,
     Name: raw.Name ?? '',
@@ -154,20 +141,12 @@ function canonicalTask(raw: Partly<Task>, restart: RestartPolicy): Task {
 function identity(raw: Partly<Identity> | null | undefined): Identity {
   const { Name = 'default', Audience = [], TTL = 0, File = false, Env = false, ...more } = without(raw)
   const { ChangeMode = Name === 'default' ? '' : 'noop', ChangeSignal = '' } = more
-  return { Name, Audience: [...Audience], TTL, File, Env, ChangeMode, ChangeSignal }
+  return { ...IDENTITY, Name, Audience: [...Audience], TTL, File, Env, ChangeMode, ChangeSignal }
 }
 
 function template(raw: Partly<Template>): Template {
   return {
-    EmbeddedTmpl: '',
-    DestPath: '',
-    ChangeMode: 'restart',
-    ChangeSignal: '',
-    Envvars: false,
-    Perms: '0644',
-    Splay: 5 * SECOND,
-    Once: false,
-    Wait: null,
+    ...TEMPLATE,
     ...without(raw),
     ChangeScript: raw.ChangeScript ? { Timeout: 5 * SECOND, FailOnError: false, ...without(raw.ChangeScript) } : null,
   } as Template
@@ -178,32 +157,20 @@ function services(raw: readonly Partly<Service>[] | null | undefined): Service[]
   return raw.map((service) => {
     const onUpdate = service.OnUpdate || 'require_healthy'
     return {
+      ...SERVICE,
       ...without(service),
       Name: service.Name ?? '',
       Provider: service.Provider || 'consul',
       OnUpdate: onUpdate,
       Checks:
         service.Checks?.map((check) => ({
-          ...check,
+          ...CHECK,
+          ...without(check),
           Interval: check.Interval || 10 * SECOND,
           OnUpdate: check.OnUpdate || onUpdate,
         })) ?? null,
     } as Service
   })
-}
-
-const RESOURCES = { CPU: 100, Cores: 0, DiskMB: 0, IOPS: 0, MemoryMB: 300, MemoryMaxMB: 0, SecretsMB: 0 }
-const MIGRATE: Migrate = { MaxParallel: 1, HealthCheck: 'checks', MinHealthyTime: 10 * SECOND, HealthyDeadline: 5 * MINUTE }
-const UPDATE = {
-  AutoPromote: false,
-  AutoRevert: false,
-  Canary: 0,
-  HealthCheck: 'checks',
-  HealthyDeadline: 5 * MINUTE,
-  MaxParallel: 1,
-  MinHealthyTime: 10 * SECOND,
-  ProgressDeadline: 10 * MINUTE,
-  Stagger: 30 * SECOND,
 }
 
 // A group without an update block has one all the same, unless it is batch (facts §6).

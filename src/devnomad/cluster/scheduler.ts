@@ -71,6 +71,7 @@ export class Scheduler {
     const job = this.#state.job(namespace, id)
     const [first] = evaluations
     if (job === undefined || first === undefined) return
+    for (const evaluation of evaluations) evaluation.SnapshotIndex = this.#state.index
     const allocs = this.#state.allocsOf(namespace, id)
     this.deployments.settle(job)
     const deployment = this.#state.deploymentsOf(namespace, id).find((one) => one.JobVersion === job.Version)

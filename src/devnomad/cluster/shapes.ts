@@ -16,6 +16,7 @@ export interface Service {
   Provider: string
   Checks: Check[] | null
   OnUpdate: string
+  PortLabel: string
   TaskName?: string
 }
 export interface RestartPolicy {
@@ -289,4 +290,13 @@ export function groupOf(job: Job, name: string): Group {
   const group = job.TaskGroups.find((candidate) => candidate.Name === name)
   if (group === undefined) throw new Error(`job ${job.ID} has no group ${name}`)
   return group
+}
+
+/** Those of the provider nomad, each with who has it, as their IDs say. */
+export function nomadServices({ Job: job, TaskGroup }: Allocation): { readonly of: string; readonly service: Service }[] {
+  const { Services, Tasks } = groupOf(job, TaskGroup)
+  return [
+    ...(Services ?? []).map((service) => ({ of: `group-${TaskGroup}`, service })),
+    ...Tasks.flatMap(({ Name, Services: own }) => (own ?? []).map((service) => ({ of: Name, service }))),
+  ].filter(({ service }) => service.Provider === 'nomad')
 }

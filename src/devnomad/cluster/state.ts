@@ -15,6 +15,8 @@ export class State {
   readonly awaySince = new Map<string, number>()
   /** By job: how many of each group wait for room. */
   readonly waiting = new Map<string, Readonly<Record<string, number>>>()
+  /** By allocation: the index at which its services were registered. */
+  readonly servicesAt = new Map<string, number>()
   readonly #jobs = new Map<string, Job>()
   readonly #raft: Raft
   readonly #wall: () => number
@@ -26,6 +28,10 @@ export class State {
     this.#written = written
     this.#wall = wall
     this.putNamespace({ Name: 'default', Description: 'Default shared namespace', Meta: null })
+  }
+
+  get index(): number {
+    return this.#raft.index
   }
 
   commit(...tables: Table[]): number {
@@ -50,7 +56,10 @@ export class State {
   removeJob(job: Job): void {
     this.#jobs.delete(`${job.Namespace}\0${job.ID}`)
     this.waiting.delete(`${job.Namespace}\0${job.ID}`)
-    for (const alloc of this.allocsOf(job.Namespace, job.ID)) this.allocs.delete(alloc.ID)
+    for (const { ID } of this.allocsOf(job.Namespace, job.ID)) {
+      this.allocs.delete(ID)
+      this.servicesAt.delete(ID)
+    }
     for (const one of this.deploymentsOf(job.Namespace, job.ID)) this.deployments.delete(one.ID)
   }
 

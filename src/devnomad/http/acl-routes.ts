@@ -91,14 +91,14 @@ export class AclRoutes {
 
   /** No token needed. */
   keys(): Answer {
-    return json({ keys: this.#keyring.published }, meta(this.#raft.index))
+    return json({ keys: this.#keyring.published }, meta(this.#raft.tableIndex('keyring')))
   }
 
   rotate(call: Call): Answer {
     writes(call)
     demand(call.rights.management)
     this.#keyring.rotate()
-    return json({ Key: null }, atIndex(this.#raft.commit()))
+    return json({ Key: null }, atIndex(this.#raft.commit('keyring')))
   }
 
   // A workload identity is no token of the table: 404 (facts §7).

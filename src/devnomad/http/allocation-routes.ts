@@ -2,7 +2,7 @@ import type { Agent } from '../client/agent.ts'
 import type { AllocationFiles } from '../client/files.ts'
 import type { AllocationRun } from '../client/allocation-run.ts'
 import type { Cluster } from '../cluster/cluster.ts'
-import { groupOf, type Allocation } from '../cluster/shapes.ts'
+import { nomadServices, type Allocation } from '../cluster/shapes.ts'
 import type { Raft } from '../raft.ts'
 import type { Timers } from '../timers.ts'
 import { Refusal } from '../refusal.ts'
@@ -114,7 +114,9 @@ export class AllocationRoutes {
     const alloc = this.#cluster.state.allocs.get(id)
     if (alloc === undefined) throw new Refusal(404, 'alloc not found')
     demand(call.rights.namespace(alloc.Namespace, 'read-job'))
-    return json(alloc.ClientStatus === 'running' ? servicesOf(alloc) : [], meta(alloc.ModifyIndex))
+    const index = alloc.ClientStatus === 'running' ? this.#cluster.state.servicesAt.get(id) : undefined
+    const services = index === undefined ? [] : servicesOf(alloc, index)
+    return json(services, meta(Math.max(1, this.#raft.tableIndex('services'))))
   }
 
   #stop(call: Call, id: string): Answer {
@@ -176,26 +178,25 @@ export class AllocationRoutes {
   }
 }
 
-function servicesOf(alloc: Allocation): object[] {
-  const { Services, Tasks } = groupOf(alloc.Job, alloc.TaskGroup)
-  const all = [...(Services ?? []), ...Tasks.flatMap((task) => task.Services ?? [])]
-  return all
-    .filter(({ Provider }) => Provider === 'nomad')
-    .map(({ Name }) => ({
-      Address: '127.0.0.1',
-      AllocID: alloc.ID,
-      CreateIndex: alloc.CreateIndex,
-      Datacenter: 'dc1',
-      ID: `_nomad-task-${alloc.ID}-group-${alloc.TaskGroup}-${Name}`,
-      JobID: alloc.JobID,
-      ModifyIndex: alloc.CreateIndex,
-      Namespace: alloc.Namespace,
-      NodeID: alloc.NodeID,
-      Port: 0,
-      ServiceName: Name,
-      Tags: [],
-    }))
+function servicesOf(alloc: Allocation, index: number): object[] {
+  return nomadServices(alloc).map(({ of, service: { Name, PortLabel } }, at) => ({
+    Address: '127.0.0.1',
+    AllocID: alloc.ID,
+    CreateIndex: index,
+    Datacenter: 'dc1',
+    ID: `_nomad-task-${alloc.ID}-${of}-${Name}-${PortLabel}`,
+    JobID: alloc.JobID,
+    ModifyIndex: index,
+    Namespace: alloc.Namespace,
+    NodeID: alloc.NodeID,
+    Port: PortLabel === '' ? 0 : Number(PortLabel) || dynamicPort(alloc, at),
+    ServiceName: Name,
+    Tags: [],
+  }))
 }
+
+// Of Nomad's range of dynamic ports. Nobody listens there.
+const dynamicPort = ({ ID }: Allocation, at: number): number => 20_000 + ((parseInt(ID.slice(-6), 16) * 8 + at) % 12_001)
 
 /** An allocation as lists show it: without its job, with the job's type and version. */
 export function allocationStub(alloc: Allocation): object {

@@ -8,6 +8,14 @@ import { atIndex, bodyOf, demand, json, meta, text, type Answer, type Call } fro
 
 export const VERSION = '2.0.6-dev'
 
+const ATTRIBUTES = {
+  'cpu.arch': 'amd64',
+  'driver.dev': '1',
+  'kernel.name': 'linux',
+  'nomad.version': VERSION,
+  'os.name': 'debian',
+}
+
 /** `/v1/nodes` and `/v1/node/…`. */
 export class NodeRoutes {
   readonly #cluster: Cluster
@@ -47,8 +55,7 @@ export class NodeRoutes {
     }
     const { index, node } = await this.#raft.block(blocking(call, ['nodes']), read, call.signal)
     if (node === undefined) return text(404, 'node not found', meta(index))
-    const Attributes = { 'driver.dev': '1', 'nomad.version': VERSION, 'unique.hostname': node.Name, 'kernel.name': 'linux' }
-    return json({ ...node, Attributes }, meta(index))
+    return json({ ...node, Attributes: { ...ATTRIBUTES, 'unique.hostname': node.Name } }, meta(index))
   }
 
   #drain(call: Call, id: string): Answer {
