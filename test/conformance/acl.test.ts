@@ -159,6 +159,15 @@ describe.skipIf(!hasAcl)('with ACLs', () => {
     expect(await writes('lk')).toEqual([403, 403, 500])
   })
 
+  it('files are for who may read them, their names and dates too', async () => {
+    const alloc = await running()
+    for (const what of ['ls', 'stat']) {
+      const path = `/v1/client/fs/${what}/${alloc}?path=/app/local`
+      expect(await as('lk', 'GET', path)).toMatchObject({ status: 403, body: 'Permission denied' })
+      expect((await as('mgmt', 'GET', path)).status).toBe(200)
+    }
+  })
+
   it('only what may be seen is in a list of namespaces, and nobody needs a right to ask', async () => {
     expect((await as('none', 'GET', '/v1/namespaces')).body).toEqual([])
     expect((await as('lk', 'GET', '/v1/namespaces')).body).toMatchObject([{ Name: 'default' }])

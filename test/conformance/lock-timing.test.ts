@@ -1,5 +1,6 @@
 // When locks fall, and Nomad's faults with them: in virtual time, so for the double alone. The seconds were measured.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Answer } from '../../src/devnomad/devnomad.ts'
 import { DevNomadClient } from '../support/devnomad-client.ts'
 
 const A = 'aaaaaaaa-0000-4000-8000-000000000001'
@@ -59,6 +60,19 @@ describe('a lock', () => {
     expect(await lock('renew', 'l/a', A)).toBe(200)
     await client.clock.advance(20_000)
     expect(await lock('renew', 'l/a', A)).toBe(409)
+  })
+
+  it('that has fallen cannot be renewed, in other words once its delay is over', async () => {
+    const renew = (id: string): Promise<Answer> => client.ask('PUT', '/v1/var/l/a?lock-renew', { Lock: { ID: id } })
+    await acquire('l/a', A, '15s')
+    await client.clock.advance(20_000)
+    expect(await renew(A)).toMatchObject({ status: 409, body: 'attempting to modify locked variable' })
+    await lock('release', 'l/a', A)
+    await acquire('l/a', B, '15s')
+    expect(await renew(B)).toMatchObject({ status: 200 })
+    await client.clock.advance(15_000)
+    expect(await renew(B)).toMatchObject({ status: 409, body: "variable doesn't hold a lock" })
+    expect(await renew(A)).toMatchObject({ status: 409, body: "variable doesn't hold a lock" })
   })
 
   it('changes the ModifyIndex when it is taken, released or expires, not when it is renewed', async () => {

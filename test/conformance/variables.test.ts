@@ -24,6 +24,20 @@ describe('variables answer as a real Nomad did, one exchange after the other', (
     })
   }
 
+  it("the body's namespace wins over that of the query, but for a renewal", async () => {
+    const send = (method: string, query: string, body: unknown = null): Promise<Answered> =>
+      ask(nomad.address, { method, path: `/v1/var/t/other${query}`, body })
+    const Lock = { ID: 'aaaaaaaa-0000-4000-8000-0000000000aa', TTL: '10s' }
+    const body = { Namespace: 'other', Items: { a: '1' } }
+    expect(await send('PUT', '?namespace=default', body)).toMatchObject({ status: 200, body: { Namespace: 'other' } })
+    expect(await send('PUT', '?namespace=default&lock-acquire', { ...body, Lock })).toMatchObject({ status: 200 })
+    expect(await send('PUT', '?namespace=default&lock-renew', { ...body, Lock })).toMatchObject({ status: 404 })
+    expect(await send('PUT', '?namespace=other&lock-renew', { Namespace: 'default', Lock })).toMatchObject({ status: 200 })
+    expect(await send('PUT', '?lock-release', { Namespace: 'other', Lock })).toMatchObject({ status: 200 })
+    expect((await send('GET', '')).status).toBe(404)
+    expect((await send('DELETE', '?namespace=other')).status).toBe(204)
+  })
+
   it('a page of a list names the next one in its header', async () => {
     const first = await ask(nomad.address, { method: 'GET', path: '/v1/vars?prefix=t/&per_page=2', body: null })
     expect(first.nextToken).toBe('default.t/cas')

@@ -2,6 +2,7 @@ import { createPublicKey, verify } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
 import { parsePolicy } from '../../src/devnomad/acl/policy.ts'
+import { Rights } from '../../src/devnomad/acl/rights.ts'
 import { given, World, webJob } from './given.ts'
 
 interface Jwks {
@@ -66,6 +67,22 @@ describe('workload identities', () => {
     await world.clock.advance(5_000)
     expect(await read(fresh)).toBe(403)
   })
+
+  it('may list the variables of their own job, group and task without any policy, and no others', async () => {
+    world = new World({ acl: true })
+    world.nomad.registerJob(webJob({ count: 1 }))
+    await world.clock.advance(20_000)
+    const management = world.nomad.acl.bootstrap() as { SecretID: string }
+    const as = async (secret: string, method: string, path: string, body = ''): Promise<string> =>
+      (await world.nomad.handle({ method, path, body, headers: { 'x-nomad-token': secret } })).body
+    const own = ['nomad/jobs', 'nomad/jobs/web', 'nomad/jobs/web/g', 'nomad/jobs/web/g/app']
+    for (const path of [...own, 'nomad/jobs/web/g/other', 'nomad/jobs/web2', 'else']) {
+      await as(management.SecretID, 'PUT', `/v1/var/${path}`, JSON.stringify({ Items: { a: '1' } }))
+    }
+    const [alloc] = JSON.parse(await as(management.SecretID, 'GET', '/v1/job/web/allocations')) as { ID: string }[]
+    const listed = JSON.parse(await as(world.nomad.identity(alloc?.ID ?? '', 'app'), 'GET', '/v1/vars')) as { Path: string }[]
+    expect(listed.map(({ Path }) => Path)).toEqual(own)
+  })
 })
 
 describe('a policy', () => {
@@ -76,6 +93,13 @@ describe('a policy', () => {
     for (const name of files) {
       expect(parsePolicy(readFileSync(new URL(name, folder), 'utf8')).namespaces.length, name).toBeGreaterThan(0)
     }
+  })
+
+  it("on variables of a namespace is one on those whose name is its beginning, where Nomad asks for any: Nomad's own fault", () => {
+    const rules = parsePolicy('namespace "team2" { variables { path "*" { capabilities = ["list"] } } }')
+    const rights = new Rights(false, [rules])
+    expect([rights.anyVariable('team2'), rights.anyVariable('team'), rights.anyVariable('team22')]).toEqual([true, true, false])
+    expect(rights.variable('team', 'a', 'list')).toBe(false)
   })
 
   it('gives what its closest rule says', async () => {

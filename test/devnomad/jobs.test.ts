@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { DevConfig } from '../../src/devnomad/devnomad.ts'
-import { given, webJob, type World } from './given.ts'
+import { given, webJob, World } from './given.ts'
 
 interface DeploymentView {
   readonly Status: string
@@ -27,6 +27,17 @@ describe('a job', () => {
     await world.clock.advance(5_000)
     expect(await world.get('/v1/job/web')).toMatchObject({ Version: 0 })
     expect(await world.get('/v1/job/web/deployments')).toHaveLength(1)
+  })
+
+  it('has an update block in each group, said or not, unless it is batch', async () => {
+    const [group] = webJob().TaskGroups as [object]
+    const updateOf = async (Type: string): Promise<unknown> => {
+      world.nomad.registerJob({ ID: Type, Type, TaskGroups: [{ ...group, Update: undefined }] })
+      return (await world.get<{ TaskGroups: [{ Update: unknown }] }>(`/v1/job/${Type}`)).TaskGroups[0].Update
+    }
+    world = new World()
+    expect(await updateOf('service')).toMatchObject({ MaxParallel: 1, ProgressDeadline: 600e9 })
+    expect(await updateOf('batch')).toBe(null)
   })
 
   it('rolls a new version out one at a time', async () => {

@@ -78,6 +78,20 @@ describe('a node', () => {
     expect(await full(busiest)).toMatchObject({ SchedulingEligibility: 'eligible' })
   })
 
+  it('keeps the meta of its drain, and is opened when that is cancelled', async () => {
+    world = await given()
+    const { NodeName } = await world.first()
+    const path = `/v1/node/${(await node(NodeName)).ID}/drain`
+    await world.ask('PUT', path, { DrainSpec: { Deadline: 600e9 }, Meta: { by: 'lockkeeper' } })
+    expect(await full(NodeName)).toMatchObject({ LastDrain: { Status: 'draining', Meta: { by: 'lockkeeper' } } })
+    await world.ask('PUT', path, { DrainSpec: null, MarkEligible: true })
+    expect(await full(NodeName)).toMatchObject({
+      DrainStrategy: null,
+      LastDrain: { Status: 'canceled', Meta: { by: 'lockkeeper' } },
+      SchedulingEligibility: 'eligible',
+    })
+  })
+
   it('that is drained with nowhere to go leaves its group short until a node opens', async () => {
     world = await given(webJob({ count: 1 }))
     const { NodeName } = await world.first()

@@ -26,6 +26,17 @@ describe('a workload', () => {
     expect((await world.again(alloc)).DeploymentStatus?.Healthy).toBe(true)
   })
 
+  it('has readiness checks, which say nothing of its health, where on_update is ignore', async () => {
+    const job = webJob({ count: 1, config: { healthy: false } })
+    const [group] = job.TaskGroups as [{ Services: [{ Checks: [object] }] }]
+    const [service] = group.Services
+    const Services = [{ ...service, Checks: [{ ...service.Checks[0], OnUpdate: 'ignore' }] }]
+    world = await given({ ...job, TaskGroups: [{ ...group, Services }] })
+    const alloc = await world.first()
+    expect(await world.check(alloc)).toMatchObject({ Mode: 'readiness', Status: 'failure' })
+    expect(alloc.DeploymentStatus?.Healthy).toBe(true)
+  })
+
   it('shows the old check result until the next run, which sees the new process', async () => {
     world = await given()
     const alloc = await world.first()

@@ -62,7 +62,8 @@ export class Rights {
     return !held.has('deny') && held.has(capability)
   }
 
-  /** Some rule on variables in the namespace. */
+  /** Some rule on variables in the namespace, or in one whose name begins with its name: Nomad looks for the bare prefix
+   *  (source: acl/acl.go, AllowVariableSearch). Who may hear of which variable is asked again for each. */
   anyVariable(namespace: string): boolean {
     if (this.management || namespace === '*') return this.management || this.#variables.size > 0
     return [...this.#variables.keys()].some((key) => key.startsWith(namespace))
