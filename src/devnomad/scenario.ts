@@ -2,6 +2,7 @@ import type { Clock } from '../keeper/ports.ts'
 import { configFault } from './client/dev-config.ts'
 import { canonical, jobFaults } from './cluster/job-spec.ts'
 import type { DevNomad, JobSpec, Target } from './devnomad.ts'
+import { Refusal } from './refusal.ts'
 import { duration, flag, number, object, oneOf, text, Wrong, type Fields } from './scenario-fields.ts'
 
 /** One thing that happens, so long after the start. */
@@ -237,8 +238,8 @@ function parsed(text: string): unknown {
 function faultsOf(job: JobSpec): string[] {
   try {
     return jobFaults(canonical(job))
-  } catch {
-    return ["it is no job in Nomad's JSON"]
+  } catch (error) {
+    return [error instanceof Refusal ? error.message : "it is no job in Nomad's JSON"]
   }
 }
 

@@ -97,11 +97,17 @@ describe('a job', () => {
     expect(world.eventsOf(alloc, since)).toEqual(['stopping', 'dead'])
   })
 
-  it('whose dev tasks say what cannot be is refused, and nothing is registered', async () => {
+  it('that says what cannot be is refused, and nothing is registered', async () => {
     world = await given()
     for (const config of [{ start_after: 'soon' }, { healty_after: '5s' }, { on_signal: 'dance' }] as DevConfig[]) {
       const answer = await world.ask('PUT', '/v1/jobs', { Job: webJob({ config }) })
       expect(answer).toMatchObject({ status: 500, body: expect.stringContaining('Task app validation failed') })
+    }
+    const [group] = webJob().TaskGroups as [object]
+    for (const Update of [{ ProgressDeadline: '10m' }, { MinHealthyTime: '2s' }]) {
+      const answer = await world.ask('PUT', '/v1/jobs', { Job: { ...webJob(), TaskGroups: [{ ...group, Update }] } })
+      expect(answer).toMatchObject({ status: 400, body: expect.stringMatching(/^json: cannot unmarshal "/) })
+      expect((await world.ask('PUT', '/v1/jobs', { Job: { ...webJob(), Update } })).status).toBe(400)
     }
     await world.clock.advance(5_000)
     expect(await world.get('/v1/job/web')).toMatchObject({ Version: 0 })

@@ -64,6 +64,8 @@ const FIELDS: Readonly<Record<keyof DevConfig, (value: unknown) => boolean>> = {
   stop_after: isDuration,
   exit_after: isDuration,
   exit_code: (value) => Number.isInteger(value),
+  script_takes: isDuration,
+  script_exit_code: (value) => Number.isInteger(value),
   on_signal: (value) => value === 'ignore' || value === 'exit' || value === 'reload',
 }
 

@@ -29,6 +29,7 @@ export const GROUP = {
   Affinities: null,
   Constraints: null,
   Consul: null,
+  Count: 1,
   EphemeralDisk: { Migrate: false, SizeMB: 300, Sticky: false },
   MaxClientDisconnect: null,
   MaxRunDuration: null,
@@ -84,7 +85,22 @@ export const TEMPLATE = {
   Wait: null,
 }
 
-export const IDENTITY = { ExtraClaims: null, Filepath: '', ServiceName: '' }
+export const CHANGE_SCRIPT = { Timeout: 5 * SECOND, FailOnError: false }
+
+export const VAULT = { ChangeMode: 'restart', ChangeSignal: 'SIGHUP', DisableFile: false }
+
+export const IDENTITY = {
+  Name: 'default',
+  Audience: [],
+  ChangeMode: '',
+  ChangeSignal: '',
+  Env: false,
+  ExtraClaims: null,
+  File: false,
+  Filepath: '',
+  ServiceName: '',
+  TTL: 0,
+}
 
 export const SERVICE = {
   Address: '',
@@ -117,6 +133,7 @@ export const CHECK = {
   GRPCUseTLS: false,
   Header: null,
   InitialStatus: '',
+  Interval: 10 * SECOND,
   Method: '',
   Notes: '',
   PortLabel: '',

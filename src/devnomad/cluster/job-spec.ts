@@ -1,8 +1,21 @@
 import { isDeepStrictEqual } from 'node:util'
 import { configFault } from '../client/dev-config.ts'
 import { listed, Refusal } from '../refusal.ts'
-import { CHECK, GROUP, IDENTITY, JOB, MIGRATE, RESOURCES, SERVICE, TASK, TEMPLATE, UPDATE } from './job-defaults.ts'
-import type { Group, Identity, Job, Migrate, ReschedulePolicy, RestartPolicy, Service, Task, Template, Update } from './shapes.ts'
+import {
+  CHANGE_SCRIPT,
+  CHECK,
+  GROUP,
+  IDENTITY,
+  JOB,
+  MIGRATE,
+  RESOURCES,
+  SERVICE,
+  TASK,
+  TEMPLATE,
+  UPDATE,
+  VAULT,
+} from './job-defaults.ts'
+import type { Group, Identity, Job, ReschedulePolicy, RestartPolicy, Service, Task, Template, Update, Vault } from './shapes.ts'
 
 type Partly<T> = { [K in keyof T]?: Loose<T[K]> | null | undefined }
 type Loose<T> = T extends readonly string[]
@@ -33,8 +46,7 @@ export function canonical(spec: JobSpec): Job {
   const type = raw.Type ?? 'service'
   const update = type === 'batch' || type === 'sysbatch' ? null : (raw as { Update?: Partly<Update> }).Update
   return {
-    ...JOB,
-    ...without(raw),
+    ...filled(JOB, raw),
     Update: {
       AutoPromote: false,
       AutoRevert: false,
@@ -89,24 +101,21 @@ export function jobFaults(job: Job): string[] {
 }
 
 function canonicalGroup(raw: Partly<Group>, type: Job['Type'], jobUpdate: Partly<Update> | null | undefined): Group {
-  const restart: RestartPolicy = {
-    ...(type === 'batch' || type === 'sysbatch'
+  const base: RestartPolicy =
+    type === 'batch' || type === 'sysbatch'
       ? { Attempts: 3, Delay: 15 * SECOND, Interval: 24 * HOUR, Mode: 'fail', RenderTemplates: false }
-      : { Attempts: 2, Delay: 15 * SECOND, Interval: 30 * MINUTE, Mode: 'fail', RenderTemplates: false }),
-    ...without(raw.RestartPolicy),
-  }
+      : { Attempts: 2, Delay: 15 * SECOND, Interval: 30 * MINUTE, Mode: 'fail', RenderTemplates: false }
+  const restart = filled(base, raw.RestartPolicy)
   return {
-    ...GROUP,
-    ...without(raw),
+    ...filled(GROUP, raw),
     Name: raw.Name ?? '',
-    Count: raw.Count ?? 1,
     Meta: raw.Meta ?? null,
     Services: services(raw.Services),
     RestartPolicy: restart,
     ReschedulePolicy: reschedule(raw.ReschedulePolicy, type),
     Update: updateOf(raw.Update, type, jobUpdate),
     Disconnect: disconnect(raw),
-    Migrate: type === 'service' ? { ...MIGRATE, ...without(raw.Migrate) } : null,
+    Migrate: type === 'service' ? filled(MIGRATE, raw.Migrate) : null,
     Tasks: (raw.Tasks ?? []).map((task) => canonicalTask(task, restart)),
   } as Group
 }
@@ -116,22 +125,21 @@ function disconnect(raw: Partly<Group>): Group['Disconnect'] {
   const { MaxClientDisconnect } = raw as { MaxClientDisconnect?: number | null }
   const block = raw.Disconnect ?? (MaxClientDisconnect ? { LostAfter: MaxClientDisconnect } : null)
   if (block === null) return null
-  return { Replace: true, Reconcile: 'best_score', LostAfter: 0, ...without(block) }
+  return filled({ Replace: true, Reconcile: 'best_score', LostAfter: 0 }, block)
 }
 
 function canonicalTask(raw: Partly<Task>, restart: RestartPolicy): Task {
   return {
-    ...TASK,
-    ...without(raw),
-    Vault: raw.Vault ? { ChangeMode: 'restart', ChangeSignal: 'SIGHUP', DisableFile: false, ...without(raw.Vault) } : null,
+    ...filled(TASK, raw),
+    Vault: raw.Vault ? (filled(VAULT, raw.Vault) as Vault) : null,
     Name: raw.Name ?? '',
     Driver: raw.Driver ?? 'dev',
     Config: raw.Config ?? null,
     Lifecycle: raw.Lifecycle ? { Hook: raw.Lifecycle.Hook, Sidecar: raw.Lifecycle.Sidecar ?? false } : null,
     Services: services(raw.Services),
-    RestartPolicy: { ...restart, ...without(raw.RestartPolicy) },
+    RestartPolicy: filled(restart, raw.RestartPolicy),
     Meta: raw.Meta ?? null,
-    Resources: { ...RESOURCES, ...without(raw.Resources) },
+    Resources: filled(RESOURCES, raw.Resources),
     Identity: { ...identity(raw.Identity), Name: 'default', Audience: ['nomadproject.io'] },
     Identities: raw.Identities?.map(identity) ?? null,
     Templates: raw.Templates?.map(template) ?? null,
@@ -139,17 +147,13 @@ function canonicalTask(raw: Partly<Task>, restart: RestartPolicy): Task {
 }
 
 function identity(raw: Partly<Identity> | null | undefined): Identity {
-  const { Name = 'default', Audience = [], TTL = 0, File = false, Env = false, ...more } = without(raw)
-  const { ChangeMode = Name === 'default' ? '' : 'noop', ChangeSignal = '' } = more
-  return { ...IDENTITY, Name, Audience: [...Audience], TTL, File, Env, ChangeMode, ChangeSignal }
+  const { Audience, ...said } = filled(IDENTITY, raw) as Identity
+  return { ...said, Audience: [...Audience], ChangeMode: said.ChangeMode || (said.Name === 'default' ? '' : 'noop') }
 }
 
 function template(raw: Partly<Template>): Template {
-  return {
-    ...TEMPLATE,
-    ...without(raw),
-    ChangeScript: raw.ChangeScript ? { Timeout: 5 * SECOND, FailOnError: false, ...without(raw.ChangeScript) } : null,
-  } as Template
+  const ChangeScript = raw.ChangeScript ? filled(CHANGE_SCRIPT, raw.ChangeScript) : null
+  return { ...filled(TEMPLATE, raw), ChangeScript } as Template
 }
 
 function services(raw: readonly Partly<Service>[] | null | undefined): Service[] | null {
@@ -157,16 +161,14 @@ function services(raw: readonly Partly<Service>[] | null | undefined): Service[]
   return raw.map((service) => {
     const onUpdate = service.OnUpdate || 'require_healthy'
     return {
-      ...SERVICE,
-      ...without(service),
+      ...filled(SERVICE, service),
       Name: service.Name ?? '',
       Provider: service.Provider || 'consul',
       OnUpdate: onUpdate,
       Checks:
         service.Checks?.map((check) => ({
-          ...CHECK,
-          ...without(check),
-          Interval: check.Interval || 10 * SECOND,
+          ...filled(CHECK, check),
+          Interval: check.Interval || CHECK.Interval,
           OnUpdate: check.OnUpdate || onUpdate,
         })) ?? null,
     } as Service
@@ -180,7 +182,7 @@ function updateOf(
   job: Partly<Update> | null | undefined,
 ): Update | null {
   if (type === 'batch' || type === 'sysbatch') return null
-  return { ...UPDATE, ...nonZero(job), ...without(raw) }
+  return filled(filled(UPDATE, nonZero(job)), raw)
 }
 
 function reschedule(raw: Partly<ReschedulePolicy> | null | undefined, type: Job['Type']): ReschedulePolicy | null {
@@ -189,7 +191,20 @@ function reschedule(raw: Partly<ReschedulePolicy> | null | undefined, type: Job[
     type === 'batch'
       ? { Attempts: 1, Delay: 5 * SECOND, DelayFunction: 'constant', Interval: 24 * HOUR, MaxDelay: 0, Unlimited: false }
       : { Attempts: 0, Delay: 30 * SECOND, DelayFunction: 'exponential', Interval: 0, MaxDelay: HOUR, Unlimited: true }
-  return { ...base, ...without(raw) }
+  return filled(base, raw)
+}
+
+/** The defaults, and what is said instead of them. Of another kind it is refused as by Go, which cannot read it: a duration
+ *  in Go style, for example. */
+function filled<T extends object>(defaults: T, raw: object | null | undefined): T {
+  const said = without(raw)
+  for (const [key, value] of Object.entries(said)) {
+    const kind = typeof (defaults as Record<string, unknown>)[key]
+    if (kind !== 'undefined' && kind !== 'object' && typeof value !== kind) {
+      throw new Refusal(400, `json: cannot unmarshal ${JSON.stringify(value)} into Go struct field ${key} of type ${kind}`)
+    }
+  }
+  return { ...defaults, ...said }
 }
 
 /** What is really said: fields that are null or undefined are not. */

@@ -109,7 +109,7 @@ export interface Group {
   Update: Update | null
   Migrate: Migrate | null
   Disconnect: { LostAfter: Nanoseconds; Replace: boolean; Reconcile: string } | null
-  ShutdownDelay?: Nanoseconds
+  ShutdownDelay: Nanoseconds | null
   Meta: Record<string, string> | null
 }
 export interface Job {
