@@ -123,11 +123,13 @@ export const ACTIONS: Readonly<Record<string, Action>> = {
     },
   },
   node: {
-    tells: '`is`: `down`, `up`; its agent `silent`, `hanging`, `speaking`; `away` (given up, though all on it goes on), `back`',
-    takes: ['name', 'is'],
+    tells:
+      '`is`: `down`, `up`; its agent `silent`, `hanging`, `speaking`, `restarting` (`for`); `away` (given up, though all on it goes on), `back`',
+    takes: ['name', 'is', 'for'],
     read: (fields) => {
       const name = text(fields, 'name')
-      const is = oneOf(fields, 'is', ['down', 'up', 'silent', 'hanging', 'speaking', 'away', 'back'])
+      const is = oneOf(fields, 'is', ['down', 'up', 'silent', 'hanging', 'speaking', 'restarting', 'away', 'back'])
+      const ms = is === 'restarting' ? duration(fields, 'for') : 0
       return (nomad) => {
         const node = nomad.node(name)
         const plays = {
@@ -136,6 +138,7 @@ export const ACTIONS: Readonly<Record<string, Action>> = {
           silent: () => node.silence('refuses'),
           hanging: () => node.silence('hangs'),
           speaking: () => node.speak(),
+          restarting: () => node.restartAgent(ms),
           away: () => node.away(),
           back: () => node.back(),
         }

@@ -33,6 +33,21 @@ describe('a node', () => {
     expect(await world.running()).toHaveLength(2)
   })
 
+  it('that dies and is up before the servers have noticed starts anew what it ran, which is not judged again', async () => {
+    world = await given()
+    const alloc = await world.first()
+    const since = world.clock.now()
+    world.nomad.setTask(alloc.ID, { healthy: false })
+    world.nomad.node(alloc.NodeName).down()
+    world.nomad.node(alloc.NodeName).up()
+    await world.clock.advance(100_000)
+    expect(world.eventsOf(alloc, since)).toEqual(['dead', 'starting', 'running', 'unhealthy'])
+    const again = await world.again(alloc)
+    expect(again).toMatchObject({ ClientStatus: 'running', DeploymentStatus: { Healthy: true } })
+    expect(again.TaskStates?.['app']?.StartedAt).not.toBe(alloc.TaskStates?.['app']?.StartedAt)
+    expect(await world.allocations()).toHaveLength(2)
+  })
+
   it('whose agent is silent looks healthy to the servers, and answers no call', async () => {
     world = await given()
     const alloc = await world.first()

@@ -1,4 +1,4 @@
-import type { Allocation } from '../cluster/shapes.ts'
+import { isTerminal, type Allocation } from '../cluster/shapes.ts'
 import { AllocationRun, type ClientReport, type RunSeams } from './allocation-run.ts'
 
 export interface AgentSeams extends Omit<RunSeams, 'changed'> {
@@ -45,9 +45,8 @@ export class Agent {
     if (this.reachable !== 'yes') return
     for (const alloc of wanted) {
       const run = this.#runs.get(alloc.ID)
-      // What a machine ran when it died, and nobody has given up, it starts anew (source: client/allocrunner/taskrunner).
-      const starts = alloc.ClientStatus === 'pending' || alloc.ClientStatus === 'unknown'
-      if (run === undefined && alloc.DesiredStatus === 'run' && starts) this.#start(alloc)
+      // Also what ran here when the machine died: nobody has given it up, so it is started anew (source: client/allocrunner).
+      if (run === undefined && !isTerminal(alloc)) this.#start(alloc)
       if (run !== undefined && alloc.DesiredStatus !== 'run') run.stop()
       run?.watchHealth()
     }

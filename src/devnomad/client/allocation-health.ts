@@ -55,6 +55,8 @@ export class AllocationHealth {
     const { DeploymentID } = this.#alloc
     if ((Type !== 'service' && Type !== 'system') || this.#watchedFor === DeploymentID) return
     this.#watchedFor = DeploymentID
+    // One that is started anew by its machine has been judged before.
+    if (typeof this.#alloc.DeploymentStatus?.Healthy === 'boolean') return
     const rule = this.#rule
     if (rule === null) return
     this.#watch?.close()
