@@ -112,7 +112,7 @@ describe('a scenario', () => {
     ).toEqual([
       'step 2: at: "soon" is no duration; write it like 30s or 1h30m',
       expect.stringMatching(/^step 3: do: there is no "jump", but registerJob, /),
-      'step 4: is: "tired" is none of down, up, silent, hanging, speaking, away, back',
+      'step 4: is: "tired" is none of down, up, silent, hanging, speaking, restarting, away, back',
       'step 5: for is missing',
       'step 6: items: its values must be texts',
       'step 7: who: not of "crash", which takes allocation, job, group, namespace, index, task, exitCode',
