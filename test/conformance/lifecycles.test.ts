@@ -52,6 +52,9 @@ describe('the tasks of an allocation', () => {
     )
     await nomad.pass(3_000)
     expect(await statesOf('staged')).toEqual(waiting)
+    const restart = `/v1/client/allocation/${(await first('staged')).ID}/restart`
+    expect(await send('PUT', restart, { TaskName: 'app' })).toMatchObject({ status: 500, body: 'Task not running' })
+    expect(await send('PUT', restart, {})).toMatchObject({ status: 200, body: { Index: 0 } })
     await send('PUT', '/v1/var/nomad/jobs/staged', { Items: { v: '1' } })
     await nomad.until(
       () => statesOf('staged'),
@@ -90,8 +93,8 @@ describe('the tasks of an allocation', () => {
     const alloc = await runs('chk')
     await send('PUT', `/v1/allocation/${alloc}/stop`)
     const { NextAllocation: next } = await nomad.until(
-      async () => (await send('GET', `/v1/allocation/${alloc}`)).body as { NextAllocation: string },
-      ({ NextAllocation }) => NextAllocation !== '',
+      async () => (await send('GET', `/v1/allocation/${alloc}`)).body as { NextAllocation?: string },
+      ({ NextAllocation }) => NextAllocation !== undefined,
     )
     const checks = await nomad.until(
       async () => (await send('GET', `/v1/client/allocation/${next}/checks`)).body as Record<string, object> | string | null,

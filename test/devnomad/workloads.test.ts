@@ -118,7 +118,12 @@ describe('a workload', () => {
     world = await given()
     const alloc = await world.first()
     world.nomad.crash(alloc.ID)
-    expect(await world.restart(alloc)).toBe(500)
+    const named = `/v1/client/allocation/${alloc.ID}/restart`
+    expect(await world.ask('PUT', named, { TaskName: 'app' })).toMatchObject({ status: 500, body: 'Task not running' })
+    // All that run are none: Nomad finds nothing wrong with that (measured).
+    expect(await world.restart(alloc)).toBe(200)
+    await world.clock.advance(900)
+    expect((await world.again(alloc)).TaskStates?.['app']).toMatchObject({ State: 'pending', Restarts: 1 })
   })
 
   it('that crashes too often fails and is replaced', async () => {

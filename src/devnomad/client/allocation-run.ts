@@ -15,7 +15,7 @@ import { AllocationFiles } from './files.ts'
 import { moments } from './moments.ts'
 import { signalOf } from './signals.ts'
 import { TaskFiles } from './task-files.ts'
-import { Task, TaskNotRunning, type TrueEvent } from './task.ts'
+import { Task, type TrueEvent } from './task.ts'
 import type { Task as TaskSpec } from '../cluster/shapes.ts'
 
 /** What truly happens to a workload, told at once; the servers hear of it later. */
@@ -130,12 +130,11 @@ export class AllocationRun {
     return this.#health.checks
   }
 
-  /** Restarts one task, all running ones, or all (facts §4); resolves when the old processes have ended. Only who restarts
-   *  one task does not wait for the group's shutdown_delay. */
+  /** Restarts one task, all running ones (there may be none, and that is no fault: measured), or all (facts §4); resolves when the
+   *  old processes have ended. Only who restarts one task does not wait for the group's shutdown_delay. */
   async restart(taskName: string, all: boolean): Promise<void> {
     if (taskName !== '') return this.#named(taskName).restart('User requested task to restart')
     if (this.#stopping || this.over) throw new Error('restart of an alloc that should not run')
-    if (!all && !this.#tasks.some((task) => task.restartable)) throw new TaskNotRunning()
     if (all) this.#coordinator.restart()
     await this.#shutdownDelay()
     const reason = all ? 'User requested all tasks to restart' : 'User requested running tasks to restart'

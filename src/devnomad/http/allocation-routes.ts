@@ -105,7 +105,7 @@ export class AllocationRoutes {
     if (alloc !== undefined && !rights.namespace(alloc.Namespace, 'read-job')) {
       throw new Refusal(500, `Unknown allocation "${id}"`)
     }
-    return alloc === undefined ? text(404, 'alloc not found', meta(index)) : json(alloc, meta(index))
+    return alloc === undefined ? text(404, 'alloc not found', meta(index)) : json(withoutEmpty(alloc), meta(index))
   }
 
   // What it has registered: the services of the provider nomad, while it runs.
@@ -231,4 +231,11 @@ async function aborted(work: Promise<void>, signal: AbortSignal | undefined): Pr
     work,
     new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true })),
   ])
+}
+
+/** One allocation comes without its empty fields, a list of stubs with them (measured). */
+function withoutEmpty(alloc: Allocation): object {
+  const isEmpty = (value: unknown): boolean =>
+    value === '' || value === null || (typeof value === 'object' && Object.values(value).every((one) => one === null))
+  return Object.fromEntries(Object.entries(alloc).filter(([, value]) => !isEmpty(value)))
 }
