@@ -218,10 +218,11 @@ export class Semaphore {
     const writingAt = clock.now()
     const index = await this.#stored.write(stored, state, signal)
     if (index === null) return this.#again()
-    const writtenAt = clock.now()
     // The next holder waits for a list of the locks. It leaves with the next round of the event loop, so all else that is to be sent
     // begins after that: a tenth to a fifth of a hand-over (measured).
     if (this.#handOut.start(state, index)) await clock.sleep(0)
+    const writtenAt = clock.now()
+    this.#stored.tell(stored.state, state)
     changes.settle(state, index)
     this.room.explain(ordered, plan, state.holds)
     this.errands.start(state, index)

@@ -66,7 +66,6 @@ export class StoredState {
       const put = await variables.put(this.path, items, before.index, signal)
       if (put.kind === 'written') {
         this.#know({ index: put.index, at, state })
-        if (!('unreadable' in before.state)) this.#tell(before.state, state)
         return put.index
       }
       meter.count('cas_conflicts')
@@ -83,8 +82,8 @@ export class StoredState {
     return null
   }
 
-  /** Each replica tells what it has committed itself; `transitions` in the stored state has it all. */
-  #tell(before: State, after: State): void {
+  /** To be called for what `write` has committed. Each replica tells what is its own; `transitions` in the stored state has it all. */
+  tell(before: State, after: State): void {
     const known = before.transitions.at(-1)?.seq ?? 0
     for (const { seq, kind, unit, token, reason } of after.transitions) {
       if (seq <= known) continue
