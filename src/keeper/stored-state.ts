@@ -21,6 +21,8 @@ export class StoredState {
   readonly #scope: Scope
   readonly #changed: (stored: Stored) => void
   #known: Stored | null = null
+  /** At which something was stored for certain: a leader that was deposed may still show what was before (facts §2). */
+  #newest = 0
 
   /** `changed` is called whenever another state is known. */
   constructor(deps: StateDeps, scope: Scope, path: string, changed: (stored: Stored) => void) {
@@ -41,18 +43,24 @@ export class StoredState {
 
   /** The stored content as somebody read it; older than what is known, it is ignored. */
   see(index: number, items: Items | null, at: number): void {
-    if (this.#known !== null && index < this.#known.index) return
+    if (index < this.#newest) return
+    this.#newest = index
     // A state that is not there starts above every token there ever was: each grant took an index of the table (protocol S1).
     this.#know(
       items === null ? { index: 0, at, state: emptyState(this.#scope, index) } : { index, at, state: readSemaphore(items) },
     )
   }
 
+  /** Never older than what is known, or was. */
   async read(signal: AbortSignal): Promise<Stored> {
-    const at = this.#deps.clock.now()
-    const { variable, index } = await this.#deps.variables.get(this.path, undefined, signal)
-    this.see(variable?.modifyIndex ?? index, variable?.items ?? null, at)
-    return this.#known as unknown as Stored
+    const { variables, clock } = this.#deps
+    for (;;) {
+      const at = clock.now()
+      const { variable, index } = await variables.get(this.path, undefined, signal)
+      this.see(variable?.modifyIndex ?? index, variable?.items ?? null, at)
+      if (this.#known !== null) return this.#known
+      await clock.sleep(RETRY_MS, signal)
+    }
   }
 
   /** The index at which `state` is what is stored; null: it is not, and what is known now is newer. */
@@ -65,11 +73,14 @@ export class StoredState {
     try {
       const put = await variables.put(this.path, items, before.index, signal)
       if (put.kind === 'written') {
+        this.#newest = put.index
         this.#know({ index: put.index, at, state })
         return put.index
       }
       meter.count('cas_conflicts')
       this.forget()
+      // No deposed leader answers a write: what it shows is so, though it be older.
+      this.#newest = 0
       if (put.current !== null) this.see(put.current.modifyIndex, put.current.items, at)
       // It was removed, or somebody has put a lock of their own on it: either way there is no hurry.
       else await clock.sleep(RETRY_MS, signal)

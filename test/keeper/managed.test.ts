@@ -281,6 +281,30 @@ describe('an act', () => {
     expect((await seen(id)).state).toBe('done')
   })
 
+  it('is not taken back when the note of it is lost, and a leader that was deposed shows what was before', async () => {
+    let past = 0
+    const isState = (path: string) => path.startsWith('/v1/var/lockkeeper/semaphores/')
+    const isWrite = (method: string, path: string) => method === 'PUT' && isState(path)
+    await ended((await stored(1)).id)
+    world.nomad.leader.depose(600_000, ({ path }) => isState(path) && past-- > 0)
+    const unit = await world.soon(world.cluster.allocation(ids[0] as string))
+    const node = world.nomad.node(unit?.nodeName as string)
+    world.before(isRestart, async () => {
+      await lock(world.variables, keeper.paths, { level: {}, reason: 'freeze', by: 'ann', until: null }, here())
+      // The act is over when its note is sent, but the servers do not hear of it.
+      world.before(isWrite, async () => node.silence('refuses'))
+      world.nomad.faults.next(({ method, path }) => isWrite(method, path), { kind: 'drop' })
+      past = 2
+    })
+    const { id } = await stored(0)
+    await world.clock.advance(5_000)
+    node.speak()
+    await ended(id)
+    expect(past).toBeLessThan(2)
+    expect((await kinds()).slice(3)).toEqual(['granted', 'released', 'healthy'])
+    expect(restarts()).toEqual([ids[1], ids[0]])
+  })
+
   it('M2: that never reached Nomad is made again', async () => {
     world.nomad.faults.next((r) => isRestart(r.method, r.path), { kind: 'drop' })
     const { id } = await stored(0)
