@@ -36,6 +36,8 @@ describe('a node', () => {
   it('that dies and is up before the servers have noticed starts anew what it ran, which is not judged again', async () => {
     world = await given()
     const alloc = await world.first()
+    await world.restart(alloc)
+    await world.clock.advance(2_000)
     const since = world.clock.now()
     world.nomad.setTask(alloc.ID, { healthy: false })
     world.nomad.node(alloc.NodeName).down()
@@ -45,6 +47,8 @@ describe('a node', () => {
     const again = await world.again(alloc)
     expect(again).toMatchObject({ ClientStatus: 'running', DeploymentStatus: { Healthy: true } })
     expect(again.TaskStates?.['app']?.StartedAt).not.toBe(alloc.TaskStates?.['app']?.StartedAt)
+    // It is on the disk of the machine, and a start after its death is no restart.
+    expect(again.TaskStates?.['app']?.Restarts).toBe(1)
     expect(await world.allocations()).toHaveLength(2)
   })
 

@@ -13,6 +13,8 @@ export class Agent {
   readonly name: string
   readonly #seams: AgentSeams
   readonly #runs = new Map<string, AllocationRun>()
+  /** The tasks that ran here when the machine died. */
+  readonly #disk = new Map<string, ClientReport['tasks']>()
   readonly #dirty = new Set<AllocationRun>()
   readonly #missed = new Set<() => void>()
   #reporting: (() => void) | undefined
@@ -51,6 +53,7 @@ export class Agent {
       run?.watchHealth()
     }
     const ids = new Set(wanted.map((alloc) => alloc.ID))
+    for (const id of this.#disk.keys()) if (!ids.has(id)) this.#disk.delete(id)
     for (const [id, run] of this.#runs) {
       if (ids.has(id)) continue
       if (run.over) this.#runs.delete(id)
@@ -64,7 +67,10 @@ export class Agent {
     this.#reporting?.()
     this.#reporting = undefined
     this.#dirty.clear()
-    for (const run of this.#runs.values()) run.vanish()
+    for (const [id, run] of this.#runs) {
+      this.#disk.set(id, run.report.tasks)
+      run.vanish()
+    }
     this.#runs.clear()
   }
 
@@ -110,7 +116,9 @@ export class Agent {
     const watchVariables: RunSeams['watchVariables'] = (listener) =>
       this.#seams.watchVariables(() => (this.reachable === 'yes' ? listener() : void this.#missed.add(listener)))
     const wall = () => this.#seams.wall() + this.#skewMs
-    const run = new AllocationRun(alloc, { ...this.#seams, wall, watchVariables, changed: (changed) => this.#changed(changed) })
+    const seams = { ...this.#seams, wall, watchVariables, changed: (changed: AllocationRun) => this.#changed(changed) }
+    const run = new AllocationRun(alloc, seams, this.#disk.get(alloc.ID))
+    this.#disk.delete(alloc.ID)
     this.#runs.set(alloc.ID, run)
     run.start()
   }

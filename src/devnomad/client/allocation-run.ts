@@ -65,7 +65,8 @@ export class AllocationRun {
   #detached = false
   #closed = false
 
-  constructor(alloc: Allocation, seams: RunSeams) {
+  /** `before`: its tasks as they were when the machine died; none: it is new. */
+  constructor(alloc: Allocation, seams: RunSeams, before: ClientReport['tasks'] = {}) {
     this.alloc = alloc
     this.#seams = seams
     this.#group = groupOf(alloc.Job, alloc.TaskGroup)
@@ -80,6 +81,7 @@ export class AllocationRun {
         now: seams.now,
         wall: seams.wall,
         moment,
+        before: before[spec.Name],
         config: () => seams.config(alloc, spec),
         tell: (event) => seams.observe({ at: seams.now(), alloc: alloc.ID, name: alloc.Name, task: spec.Name, event }),
         changed: () => this.#progress(),

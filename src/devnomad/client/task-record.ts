@@ -9,15 +9,16 @@ export class TaskRecord {
   readonly #wall: () => number
   readonly #moment: () => string
 
-  constructor(wall: () => number, moment: () => string) {
+  /** `before`: what is on the disk of a machine that was off. */
+  constructor(wall: () => number, moment: () => string, before: TaskState | undefined) {
     this.#wall = wall
     this.#moment = moment
     this.state = {
       State: 'pending',
       Failed: false,
-      Restarts: 0,
-      LastRestart: null,
-      StartedAt: null,
+      Restarts: before?.Restarts ?? 0,
+      LastRestart: before?.LastRestart ?? null,
+      StartedAt: before?.StartedAt ?? null,
       FinishedAt: null,
       Paused: '',
       Events: [],

@@ -17,6 +17,8 @@ export interface TaskSeams {
   readonly wall: () => number
   /** As `wall`, but never twice the same (see moments.ts). */
   readonly moment: () => string
+  /** As it was when its machine died. */
+  readonly before: TaskState | undefined
   /** The config as it would be read now. */
   readonly config: () => DevConfig
   readonly tell: (event: TrueEvent) => void
@@ -62,7 +64,7 @@ export class Task {
     this.stage = stage
     this.#spec = spec
     this.#seams = seams
-    this.#record = new TaskRecord(seams.wall, seams.moment)
+    this.#record = new TaskRecord(seams.wall, seams.moment, seams.before)
     this.#health = new ProcessHealth(seams)
     this.#tracker = new RestartTracker(spec.RestartPolicy)
     this.#mayFinish = !isSidecar(stage) && (batch || stage !== 'main')
