@@ -237,18 +237,19 @@ export class Errands {
   async #request(hold: Hold, index: number): Promise<ManagedEntry | null> {
     const { variables, clock, paths, signal } = this.#deps
     const path = paths.managedRequest(this.#scope, hold.unit)
-    let list = await variables.list(path, undefined, signal)
-    while (list.index < index) {
+    for (;;) {
+      const list = await variables.list(path, undefined, signal)
+      if (list.index >= index) {
+        const meta = list.variables.find((one) => one.path === path)
+        const known = this.#chores.queue.known.entries.get(path)
+        if (meta === undefined) return null
+        if (known?.modifyIndex === meta.modifyIndex && isManaged(known)) return known
+        const { variable } = await variables.get(path, undefined, signal)
+        const entry = variable === null ? null : entryOf(variable, clock.now())
+        if (entry?.modifyIndex === meta.modifyIndex) return isManaged(entry) ? entry : null
+      }
       await clock.sleep(LOOK_AGAIN_MS, signal)
-      list = await variables.list(path, undefined, signal)
     }
-    const meta = list.variables.find((one) => one.path === path)
-    const known = this.#chores.queue.known.entries.get(path)
-    if (meta === undefined) return null
-    if (known?.modifyIndex === meta.modifyIndex && isManaged(known)) return known
-    const { variable } = await variables.get(path, undefined, signal)
-    const entry = variable === null ? null : entryOf(variable, clock.now())
-    return entry !== null && isManaged(entry) ? entry : null
   }
 }
 

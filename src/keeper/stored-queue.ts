@@ -100,6 +100,8 @@ export class StoredQueue {
 
   async read(path: string): Promise<void> {
     const { variable, index } = await this.#deps.variables.get(path, undefined, this.#deps.signal)
+    // A leader that was deposed may show what was before (facts §2).
+    if ((variable?.modifyIndex ?? index) < (this.#queue.entries.get(path)?.modifyIndex ?? 0)) return
     if (variable === null) dropEntry(this.#queue, path, index)
     else this.put(entryOf(variable, this.#deps.clock.now()))
   }
