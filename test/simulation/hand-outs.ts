@@ -37,8 +37,8 @@ export function downBefore(
   const down = new Map<string, { unit: string; since: number }>()
   if (!isGroupScope(scope)) return down
   for (const { id, name, group, desired, client, next, node, nodeName } of allocations) {
-    // One that may come back, whose replacement runs: its place is not down.
-    if (client === 'unknown' && next !== null && truth.of(next)?.downSince === null) continue
+    // One that may come back, whose replacement runs: its place is not down. Of a system job its node does not count meanwhile.
+    if (client === 'unknown' && (system || (next !== null && truth.of(next)?.downSince === null))) continue
     const since = truth.of(id)?.downSince
     if (group !== scope.group || desired !== 'run' || client === 'complete' || client === 'lost' || since == null) continue
     const known = Math.max(since, trouble(nodeName)) + 2 * lagMs + 500 + STALE_JOB_MS

@@ -144,8 +144,11 @@ export class Nemesis {
         nomad.leader.fail(ms)
         return this.#cluster.troubled('leader', now + ms)
       }
-      case 'leader stalls':
-        return nomad.leader.stall(chance.skewed(500, 12_000))
+      case 'leader stalls': {
+        const ms = chance.skewed(500, 12_000)
+        nomad.leader.stall(ms)
+        return this.#cluster.troubled('leader', now + ms)
+      }
       case 'stale reads':
         this.#cluster.stale.probability = 0.3
         return this.#mendAfter(chance.skewed(1_000, 30_000), () => (this.#cluster.stale.probability = 0.02))
