@@ -81,8 +81,8 @@ export class Ledger {
   /** Holds that an operator ended, or may be ending, by force; scopes in which one says resume. */
   readonly forced = new Set<string>()
   readonly resumed = new Set<string>()
-  /** What was stored last at a path, and the index at which it was removed. */
-  readonly removedRequests = new Map<string, { readonly request: StoredRequest; readonly index: number }>()
+  /** What was stored last at a path, and when it was removed. */
+  readonly removedRequests = new Map<string, { readonly request: StoredRequest; readonly index: number; readonly at: number }>()
   /** Ids of requests that somebody may be withdrawing. */
   readonly cancelled = new Set<string>()
   commits = 0
@@ -91,7 +91,7 @@ export class Ledger {
     const before = this.requests.get(path)
     if (kind === 'remove') {
       this.requests.delete(path)
-      if (before !== undefined) this.removedRequests.set(path, { request: before, index })
+      if (before !== undefined) this.removedRequests.set(path, { request: before, index, at })
     }
     if (kind !== 'put') return
     const record = JSON.parse(items['request'] ?? 'null') as RequestRecord | null

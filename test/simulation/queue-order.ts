@@ -27,8 +27,13 @@ export function checkOrder(ledger: Ledger, policies: Policies, step: Step, alloc
   for (const hold of granted) {
     // Who is down goes first, who has failed passes, and a place that is used already costs nothing more.
     // Also one that an earlier request has taken in advance, of the allocation that it replaced, say; it does as long as it is
-    // stored, although its removal may be on the way, or lost.
-    const earlier = stored.filter(({ createIndex, record }) => createIndex < (hold.request ?? 0) && record.unit !== hold.unit)
+    // stored, although its removal may be on the way, or lost, or not known yet.
+    const gone = [...ledger.removedRequests.values()].filter(({ at }) => at > committed.by.sentAt - KNOWN_MS)
+    const known = [
+      ...stored,
+      ...gone.map(({ request }) => request).filter((one) => one.path.startsWith(folder) && isOf(one, folder)),
+    ]
+    const earlier = known.filter(({ createIndex, record }) => createIndex < (hold.request ?? 0) && record.unit !== hold.unit)
     const used = [...(before?.state.failures ?? []), ...(before?.state.holds ?? []), ...earlier.map(({ record }) => record)]
     if (!hold.wasUp || used.some(({ place }) => place === hold.place)) continue
     // Nomad has named a replacement already, which is down there.
