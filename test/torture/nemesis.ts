@@ -1,4 +1,5 @@
 // Faults at random, several at a time, all from one seed.
+import { setMaxListeners } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import process from 'node:process'
@@ -46,6 +47,8 @@ export class Nemesis {
 
   constructor(deps: NemesisDeps) {
     this.#deps = deps
+    // As many wait with it as there are faults at a time; Node takes more than ten for a leak.
+    setMaxListeners(0, this.#over.signal)
   }
 
   start(): void {
