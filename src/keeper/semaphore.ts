@@ -98,7 +98,11 @@ export class Semaphore {
   get isIdle(): boolean {
     const state = this.stored?.state
     const quiet = state !== undefined && ('unreadable' in state || (state.holds.length === 0 && state.failures.length === 0))
-    return quiet && this.room.size === 0 && this.chores.queue.known.entries.size === 0 && this.#changes.size === 0
+    return quiet && !this.#isWaitedFor && this.#changes.size === 0
+  }
+
+  get #isWaitedFor(): boolean {
+    return this.room.size > 0 || this.chores.queue.known.entries.size > 0
   }
 
   /** How many wait, here or elsewhere. */
@@ -193,8 +197,7 @@ export class Semaphore {
   }
 
   #nextTick(): number {
-    const waiting = this.room.size > 0 || this.chores.queue.known.entries.size > 0
-    return (isGroupScope(this.scope) && waiting) || this.chores.isRestless ? TICK_MS : 30 * TICK_MS
+    return (isGroupScope(this.scope) && this.#isWaitedFor) || this.chores.isRestless ? TICK_MS : 30 * TICK_MS
   }
 
   /** One step: what is known, what is wanted, one write. Answers with how long it decided, in milliseconds. */
@@ -227,7 +230,7 @@ export class Semaphore {
     this.room.explain(ordered, plan, state.holds)
     this.errands.start(state, index)
     this.chores.start(ordered, plan, policy.maxParallel === 0 ? MAX_HOLDS : policy.maxParallel, (this.stored ?? stored).at)
-    this.#refreshLook(this.room.size > 0 || this.chores.queue.known.entries.size > 0)
+    this.#refreshLook()
     return clock.now() - writtenAt + writingAt - begunAt
   }
 
@@ -294,8 +297,8 @@ export class Semaphore {
     return 0
   }
 
-  #refreshLook(needed: boolean): void {
-    if (!needed || !isGroupScope(this.scope)) return
+  #refreshLook(): void {
+    if (!this.#isWaitedFor || !isGroupScope(this.scope)) return
     const { scope } = this
     const now = this.#deps.clock.now()
     if (this.#look !== null && now - this.#look.at < LOOK_MS) return

@@ -1,23 +1,18 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { JobSpec } from '../../src/devnomad/devnomad.ts'
-import { given, webJobOf, type AllocationView, type World } from './given.ts'
+import { givenRendered, jobWith, template, webJobOf, type AllocationView, type World } from './given.ts'
 
-const V = '{{ with nomadVar "nomad/jobs/web" }}{{ .v }}{{ end }}'
-const jobWith = (template: object): JobSpec =>
-  webJobOf([{ Templates: [{ DestPath: 'local/conf', EmbeddedTmpl: V, ChangeMode: 'restart', ...template }] }])
+const restarting = (more: object): JobSpec =>
+  jobWith({ DestPath: 'local/conf', EmbeddedTmpl: template(), ChangeMode: 'restart', ...more })
 
 describe('when the agent of a node is restarted', () => {
   let world: World
   afterEach(() => world.close())
-  const set = (v: string): Promise<unknown> => world.ask('PUT', '/v1/var/nomad/jobs/web', { Items: { v } })
   const start = async (job: JobSpec): Promise<AllocationView> => {
-    world = await given(job)
-    await set('1')
-    await world.clock.advance(20_000)
+    world = await givenRendered(job)
     return world.first()
   }
   const restartAgent = (alloc: AllocationView): void => world.nomad.node(alloc.NodeName).restartAgent(3_000)
-  const read = (alloc: AllocationView): string | undefined => world.nomad.files(alloc.ID).read('/app/local/conf')
 
   it('its workloads go on, but nobody reaches them until it is there again', async () => {
     const alloc = await start(webJobOf([{}]))
@@ -34,26 +29,26 @@ describe('when the agent of a node is restarted', () => {
   })
 
   it('a change that waits for its splay is lost: the file is new, and the process will not know', async () => {
-    const alloc = await start(jobWith({ Splay: 600e9 }))
+    const alloc = await start(restarting({ Splay: 600e9 }))
     const since = world.clock.now()
-    await set('2')
+    await world.set('2')
     await world.clock.advance(5_001)
-    expect(read(alloc)).toBe('2')
+    expect(world.read(alloc)).toBe('2')
     restartAgent(alloc)
     await world.clock.advance(700_000)
     expect(world.eventsOf(alloc, since)).toEqual([])
   })
 
   it('a change that was not written yet is written when it is there again, and acts', async () => {
-    const alloc = await start(jobWith({ Splay: 0 }))
+    const alloc = await start(restarting({ Splay: 0 }))
     const since = world.clock.now()
-    await set('2')
+    await world.set('2')
     await world.clock.advance(1_000)
     restartAgent(alloc)
     await world.clock.advance(2_999)
-    expect(read(alloc)).toBe('1')
+    expect(world.read(alloc)).toBe('1')
     await world.clock.advance(1)
-    expect(read(alloc)).toBe('2')
+    expect(world.read(alloc)).toBe('2')
     expect(world.eventsOf(alloc, since)).toEqual(['stopping'])
   })
 

@@ -56,6 +56,21 @@ export function webJobOf(tasks: readonly object[], more: object = {}): JobSpec {
   return { ...job, TaskGroups: [{ ...group, ...more, Tasks: tasks.map((task) => ({ ...group.Tasks[0], ...task })) }] }
 }
 
+/** A template of `.v` in the variable that `set` writes, or in the one below it. */
+export const template = (below = ''): string => `{{ with nomadVar "nomad/jobs/web${below}" }}{{ .v }}{{ end }}`
+
+/** The job `web` with these templates. */
+export const jobWith = (...templates: readonly object[]): JobSpec => webJobOf([{ Templates: templates }])
+
+/** A cluster on which a job has come up whose templates read what is `1` so far. */
+export async function givenRendered(job: JobSpec): Promise<World> {
+  const world = await given(job)
+  await world.set('1')
+  await world.set('1', '/b')
+  await world.clock.advance(20_000)
+  return world
+}
+
 /** A cluster of three nodes, on which the job has come up. */
 export async function given(job: JobSpec = webJob()): Promise<World> {
   const world = new World()
@@ -86,6 +101,14 @@ export class World extends DevNomadClient {
 
   async again(alloc: AllocationView): Promise<AllocationView> {
     return (await this.allocations()).find((one) => one.ID === alloc.ID) as AllocationView
+  }
+
+  set(v: string, below = ''): Promise<unknown> {
+    return this.ask('PUT', `/v1/var/nomad/jobs/web${below}`, { Items: { v } })
+  }
+
+  read(alloc: AllocationView, name = 'conf'): string | undefined {
+    return this.nomad.files(alloc.ID).read(`/app/local/${name}`)
   }
 
   async restart(alloc: AllocationView): Promise<number> {

@@ -1,40 +1,27 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { timeOf } from '../../src/nomad/allocations.ts'
-import { given, webJob, webJobOf, type AllocationView, type World } from './given.ts'
+import { given, givenRendered, jobWith, template, webJob, webJobOf, type AllocationView, type World } from './given.ts'
 import type { JobSpec } from '../../src/devnomad/devnomad.ts'
 
-const V = '{{ with nomadVar "nomad/jobs/web" }}{{ .v }}{{ end }}'
-const V2 = '{{ with nomadVar "nomad/jobs/web/b" }}{{ .v }}{{ end }}'
-
-function jobWith(...templates: object[]): JobSpec {
-  const job = webJob({ count: 1 })
-  const [group] = job.TaskGroups as [{ Tasks: object[] }]
-  const Tasks = [{ ...group.Tasks[0], Templates: templates }]
-  return { ...job, TaskGroups: [{ ...group, Tasks }] }
-}
+const V = template()
+const V2 = template('/b')
 
 describe('a template', () => {
   let world: World
   afterEach(() => world.close())
-  const set = (v: string): Promise<unknown> => world.ask('PUT', '/v1/var/nomad/jobs/web', { Items: { v } })
   const start = async (job: JobSpec): Promise<AllocationView> => {
-    world = await given(job)
-    await set('1')
-    await world.ask('PUT', '/v1/var/nomad/jobs/web/b', { Items: { v: '1' } })
-    await world.clock.advance(20_000)
+    world = await givenRendered(job)
     return world.first()
   }
-  const read = (alloc: AllocationView, name = 'conf'): string | undefined =>
-    world.nomad.files(alloc.ID).read(`/app/local/${name}`)
 
   it('with noop changes the file and nothing else', async () => {
     const alloc = await start(jobWith({ DestPath: 'local/conf', EmbeddedTmpl: V, ChangeMode: 'noop' }))
     const since = world.clock.now()
-    await set('2')
+    await world.set('2')
     await world.clock.advance(4_999)
-    expect(read(alloc)).toBe('1')
+    expect(world.read(alloc)).toBe('1')
     await world.clock.advance(2)
-    expect(read(alloc)).toBe('2')
+    expect(world.read(alloc)).toBe('2')
     await world.clock.advance(20_000)
     expect(world.eventsOf(alloc, since)).toEqual([])
   })
@@ -45,18 +32,18 @@ describe('a template', () => {
     )
     const since = world.clock.now()
     for (const v of ['2', '3', '4']) {
-      await set(v)
+      await world.set(v)
       await world.clock.advance(3_000)
     }
     await world.clock.advance(5_000)
-    expect(read(alloc)).toBe('4')
+    expect(world.read(alloc)).toBe('4')
     expect(world.eventsOf(alloc, since)).toEqual(['script'])
   })
 
   it('is not touched by another variable, nor by one that keeps its value', async () => {
     const alloc = await start(jobWith({ DestPath: 'local/conf', EmbeddedTmpl: V }))
     const { ModTime } = world.nomad.files(alloc.ID).stat('/app/local/conf')
-    await set('1')
+    await world.set('1')
     await world.ask('PUT', '/v1/var/nomad/jobs/other', { Items: { v: '2' } })
     await world.clock.advance(60_000)
     expect(world.nomad.files(alloc.ID).stat('/app/local/conf').ModTime).toBe(ModTime)
@@ -68,7 +55,7 @@ describe('a template', () => {
     )
     world.nomad.setTask(alloc.ID, { on_signal: 'reload' }, { now: true })
     world.nomad.setTask(alloc.ID, { healthy: false })
-    await set('2')
+    await world.set('2')
     await world.clock.advance(10_000)
     expect(await world.check(alloc)).toMatchObject({ Status: 'failure' })
   })
@@ -88,11 +75,11 @@ describe('a template', () => {
       const alloc = await start(jobWith(script({ Timeout: 60e9 }), { DestPath: 'local/b', EmbeddedTmpl: V2, Splay: 0 }))
       world.nomad.setTask(alloc.ID, { script_takes: '8s' }, { now: true })
       const since = world.clock.now()
-      await set('2')
+      await world.set('2')
       await world.clock.advance(6_000)
-      await world.ask('PUT', '/v1/var/nomad/jobs/web/b', { Items: { v: '2' } })
+      await world.set('2', '/b')
       await world.clock.advance(5_500)
-      expect(read(alloc, 'b')).toBe('2')
+      expect(world.read(alloc, 'b')).toBe('2')
       await world.clock.advance(5_000)
       const seen = world.events.filter(({ at }) => at >= since).map(({ at, event }) => [at - since, event])
       expect(seen.slice(0, 2)).toEqual([
@@ -103,15 +90,15 @@ describe('a template', () => {
 
     it('tells how the script has ended: well, badly, or killed for its timeout', async () => {
       const alloc = await start(jobWith(script()))
-      await set('2')
+      await world.set('2')
       await world.clock.advance(7_000)
       expect(await says(alloc)).toBe('Template successfully ran script /bin/x with arguments: [a b]. Exit code: 0')
       world.nomad.setTask(alloc.ID, { script_exit_code: 3 }, { now: true })
-      await set('3')
+      await world.set('3')
       await world.clock.advance(7_000)
       expect(await says(alloc)).toBe('Template ran script /bin/x with arguments [a b] on change but it exited with code: 3')
       world.nomad.setTask(alloc.ID, { script_takes: '1h' }, { now: true })
-      await set('4')
+      await world.set('4')
       await world.clock.advance(12_000)
       expect(await says(alloc)).toBe('Template ran script /bin/x with arguments [a b] on change but it exited with code: -1')
       expect((await world.again(alloc)).ClientStatus).toBe('running')
@@ -120,7 +107,7 @@ describe('a template', () => {
     it('fails its task with the script when it says fail_on_error', async () => {
       const alloc = await start(jobWith(script({ FailOnError: true })))
       world.nomad.setTask(alloc.ID, { script_exit_code: 1 }, { now: true })
-      await set('2')
+      await world.set('2')
       await world.clock.advance(7_000)
       expect(await world.again(alloc)).toMatchObject({ ClientStatus: 'failed', TaskStates: { app: { Failed: true } } })
     })
@@ -128,7 +115,7 @@ describe('a template', () => {
     it('does not run it when another one restarts the task', async () => {
       const alloc = await start(jobWith(script(), { DestPath: 'local/b', EmbeddedTmpl: V, Splay: 0 }))
       const since = world.clock.now()
-      await set('2')
+      await world.set('2')
       await world.clock.advance(10_000)
       expect(world.eventsOf(alloc, since)).not.toContain('script')
       expect((await world.again(alloc)).TaskStates?.['app']).toMatchObject({ Restarts: 1 })
@@ -138,17 +125,17 @@ describe('a template', () => {
   it('that changes while its node is away is rendered when the node speaks again', async () => {
     const alloc = await start(jobWith({ DestPath: 'local/conf', EmbeddedTmpl: V, ChangeMode: 'noop' }))
     world.nomad.node(alloc.NodeName).silence()
-    await set('2')
+    await world.set('2')
     await world.clock.advance(60_000)
-    expect(read(alloc)).toBe('1')
+    expect(world.read(alloc)).toBe('1')
     world.nomad.node(alloc.NodeName).speak()
     await world.clock.advance(5_001)
-    expect(read(alloc)).toBe('2')
+    expect(world.read(alloc)).toBe('2')
   })
 
   it('whose restart finds no running process is lost', async () => {
     const alloc = await start(jobWith({ DestPath: 'local/conf', EmbeddedTmpl: V, ChangeMode: 'restart', Splay: 0 }))
-    await set('2')
+    await world.set('2')
     await world.clock.advance(4_000)
     world.nomad.crash(alloc.ID)
     await world.clock.advance(20_000)

@@ -17,7 +17,7 @@ export function checkOrder(ledger: Ledger, policies: Policies, step: Step, alloc
   const { before, after, granted, committed, path } = step
   const { scope } = after.state
   const folder = `${path.replace('/semaphores/', '/requests/')}/`
-  const stored = [...ledger.requests.values()].filter((request) => request.path.startsWith(folder) && isOf(request, folder))
+  const stored = [...ledger.requests.values()].filter((request) => isOf(request, folder))
   // Who was told waits no more, though its last write of its place may have landed after that.
   const told = new Set([...ledger.holds.values()].flatMap((story) => story.told.map(({ key }) => `${story.hold.unit} ${key}`)))
   const waiting = stored
@@ -29,10 +29,7 @@ export function checkOrder(ledger: Ledger, policies: Policies, step: Step, alloc
     // Also one that an earlier request has taken in advance, of the allocation that it replaced, say; it does as long as it is
     // stored, although its removal may be on the way, or lost, or not known yet.
     const gone = [...ledger.removedRequests.values()].filter(({ at }) => at > committed.by.sentAt - KNOWN_MS)
-    const known = [
-      ...stored,
-      ...gone.map(({ request }) => request).filter((one) => one.path.startsWith(folder) && isOf(one, folder)),
-    ]
+    const known = [...stored, ...gone.map(({ request }) => request).filter((request) => isOf(request, folder))]
     const earlier = known.filter(({ createIndex, record }) => createIndex < (hold.request ?? 0) && record.unit !== hold.unit)
     const used = [...(before?.state.failures ?? []), ...(before?.state.holds ?? []), ...earlier.map(({ record }) => record)]
     if (!hold.wasUp || used.some(({ place }) => place === hold.place)) continue
@@ -61,7 +58,7 @@ export function checkOrder(ledger: Ledger, policies: Policies, step: Step, alloc
 
 /** A component's requests lie one folder deeper. */
 function isOf({ path }: StoredRequest, folder: string): boolean {
-  return !path.includes('/', folder.length)
+  return path.startsWith(folder) && !path.includes('/', folder.length)
 }
 
 function isBefore(a: StoredRequest, b: StoredRequest): boolean {

@@ -30,7 +30,7 @@ export function restarted(second = 0, nth = 1, over: Partial<Allocation> = {}): 
   return allocationOf(0, { tasks: { app: taskOf({ restarts: nth, startedAt: NOW + second * SECOND }) }, ...over })
 }
 
-export interface Seen {
+interface Seen {
   readonly allocation: Sight['allocation']
   /** Default: a passing result from this very second. */
   readonly checks?: readonly CheckResult[] | 'unknown'
@@ -50,7 +50,7 @@ export interface Watch {
   readonly owed?: string
 }
 
-export interface Ended {
+interface Ended {
   readonly second: number
   readonly kind: Verdict['kind']
   readonly reason: string

@@ -7,6 +7,7 @@ import {
   type Identity,
   type TaskState,
 } from '../cluster/shapes.ts'
+import { listed } from '../refusal.ts'
 import type { Timers } from '../timers.ts'
 import { AllocationHealth } from './allocation-health.ts'
 import { Coordinator, isSidecar, stageOf } from './coordinator.ts'
@@ -15,7 +16,7 @@ import { AllocationFiles } from './files.ts'
 import { moments } from './moments.ts'
 import { signalOf } from './signals.ts'
 import { TaskFiles } from './task-files.ts'
-import { Task, type TrueEvent } from './task.ts'
+import { NOT_RUNNING, Task, type TrueEvent } from './task.ts'
 import type { Task as TaskSpec } from '../cluster/shapes.ts'
 
 /** What truly happens to a workload, told at once; the servers hear of it later. */
@@ -158,10 +159,9 @@ export class AllocationRun {
     const dead: string[] = []
     for (const task of this.#tasks) {
       if (task.alive) task.signal(signal)
-      else dead.push(`\t* Failed to signal task: ${task.name}, err: Task not running\n`)
+      else dead.push(`Failed to signal task: ${task.name}, err: ${NOT_RUNNING}`)
     }
-    const head = dead.length === 1 ? '1 error occurred' : `${dead.length} errors occurred`
-    if (dead.length > 0) throw new Error(`${head}:\n${dead.join('')}\n`)
+    if (dead.length > 0) throw new Error(listed(dead))
   }
 
   crash(taskName: string | undefined, exitCode: number): void {

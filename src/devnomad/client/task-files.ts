@@ -1,4 +1,5 @@
 import { milliseconds, type Identity, type Task as TaskSpec } from '../cluster/shapes.ts'
+import { NOT_RUNNING } from './task.ts'
 import { TemplateManager, type TemplateSeams } from './template-manager.ts'
 
 export interface TaskFilesSeams extends Omit<TemplateSeams, 'rendered'> {
@@ -63,9 +64,7 @@ export class TaskFiles {
     this.#writeVaultToken()
     const text = 'Vault: new Vault token acquired'
     if (Vault.ChangeMode === 'restart' && task.restartable) void task.restart(text)
-    if (Vault.ChangeMode !== 'signal') return
-    if (task.alive) task.signal(Vault.ChangeSignal, text)
-    else void task.kill('Vault: failed to send signal: Task not running')
+    if (Vault.ChangeMode === 'signal') this.#signal('Vault', Vault.ChangeSignal, text)
   }
 
   #attach(): void {
@@ -110,14 +109,18 @@ export class TaskFiles {
   // At once, without a splay. What meets no process kills the task (facts §8).
   #renewed({ Name, ChangeMode, ChangeSignal }: Identity): void {
     const task = this.#seams.task()
+    const who = `Identity[${Name}]`
     if (ChangeMode === 'restart') {
-      if (task.restartable) void task.restart(`Identity[${Name}]: new token acquired`)
-      else void task.kill(`Identity[${Name}]: failed to restart: Task not running`)
+      if (task.restartable) void task.restart(`${who}: new token acquired`)
+      else void task.kill(`${who}: failed to restart: ${NOT_RUNNING}`)
     }
-    if (ChangeMode === 'signal') {
-      if (task.alive) task.signal(ChangeSignal, `Identity[${Name}]: new Identity token acquired`)
-      else void task.kill(`Identity[${Name}]: failed to send signal: Task not running`)
-    }
+    if (ChangeMode === 'signal') this.#signal(who, ChangeSignal, `${who}: new Identity token acquired`)
+  }
+
+  #signal(who: string, signal: string, text: string): void {
+    const task = this.#seams.task()
+    if (task.alive) task.signal(signal, text)
+    else void task.kill(`${who}: failed to send signal: ${NOT_RUNNING}`)
   }
 
   #writeVaultToken(): void {

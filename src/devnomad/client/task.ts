@@ -32,6 +32,7 @@ export interface TaskSeams {
   readonly over: () => void
 }
 
+export const NOT_RUNNING = 'Task not running'
 /** More than this no client grants (its `max_kill_timeout`). */
 const MAX_KILL_TIMEOUT = 30e9
 const KILLED = signalNumber('SIGKILL')
@@ -121,7 +122,7 @@ export class Task {
   /** Resolves when the old process has ended; that says nothing about the new one. Two at once are one restart.
    *  Throws when there is no process (facts §4). */
   restart(reason: string): Promise<void> {
-    if (!this.restartable) throw new TaskNotRunning()
+    if (!this.restartable) throw new Error(NOT_RUNNING)
     if (this.#phase === 'stopping') return this.#gone
     this.#record.event('Restart Signaled', reason, { RestartReason: reason, Details: { restart_reason: reason } })
     return this.#end('restart')
@@ -135,7 +136,7 @@ export class Task {
 
   /** Throws when there is no process. */
   signal(signal: string, text = 'Task being sent a signal'): void {
-    if (!this.alive) throw new TaskNotRunning()
+    if (!this.alive) throw new Error(NOT_RUNNING)
     this.#record.event('Signaling', text, { Details: { signal } })
     if (this.#behaviour.onSignal === 'reload') this.reread()
     const number = signalNumber(signal)
@@ -145,7 +146,7 @@ export class Task {
 
   /** Runs a script in its process's surroundings, and says how that will end. Throws when there is no process. */
   exec(): { takesMs: number; exitCode: number } {
-    if (!this.alive) throw new TaskNotRunning()
+    if (!this.alive) throw new Error(NOT_RUNNING)
     this.#seams.tell('script')
     return { takesMs: this.#behaviour.scriptTakesMs, exitCode: this.#behaviour.scriptExitCode }
   }
@@ -296,12 +297,5 @@ export class Task {
   #clear(): void {
     this.#health.ended()
     for (const cancel of this.#cancels.splice(0)) cancel()
-  }
-}
-
-export class TaskNotRunning extends Error {
-  constructor() {
-    super('Task not running')
-    this.name = 'TaskNotRunning'
   }
 }
